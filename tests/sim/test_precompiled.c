@@ -13,7 +13,7 @@ static void set(const void *user) {
   setenv("NNGEN_SIM_PRECOMPILED", user, 1);
 }
 
-// With shared memory and a barrier, which libcusim's headers are for; a text of its own each time, so
+// With shared memory and a barrier, which libcusim's headers are for; another text each time, so
 // that nothing compiled earlier is taken for it.
 static void run(const void *user) {
   static const char *format = "extern \"C\" __global__ void k(float *x) { // %d\n"
@@ -102,6 +102,40 @@ static void test_messages(void **state) {
   }
 }
 
+// What PTX is made into stands on other headers.
+static void run_ptx(const void *user) {
+  static const char *ptx = ".version 8.0\n.target sm_90\n.address_size 64\n"
+                           ".visible .entry k(.param .u64 p) {\n"
+                           "  .reg .u64 %a; .reg .u32 %t;\n"
+                           "  ld.param.u64 %a, [p]; mov.u32 %t, %d;\n"
+                           "  st.global.u32 [%a], %t; ret;\n}\n";
+  char text[512];
+  unsigned x = 0, pid = (unsigned)getpid();
+  CUmodule module;
+  CUfunction f;
+  (void)user;
+  char *number = strstr(memcpy(text, ptx, strlen(ptx) + 1), "%d");
+  snprintf(number, sizeof text - (size_t)(number - text), "%u%s", pid, strstr(ptx, "%d") + 2);
+  CUdeviceptr p = device_upload(&x, sizeof x);
+  OK(cuModuleLoadData(&module, text));
+  OK(cuModuleGetFunction(&f, module, "k"));
+  OK(device_run(f, 1, 1, 0, (void *[]){&p}));
+  OK(cuMemcpyDtoH(&x, p, sizeof x));
+  assert_int_equal(x, pid);
+}
+
+static void test_ptx(void **state) {
+  (void)state;
+  assert_true(find_file() > 0);
+  assert_int_equal(unlink(file), 0);
+  device_child(set, run_ptx, folder);
+  assert_true(find_file() > 1 << 20);
+  FILE *f = fopen(file, "wb");
+  fputs("this is no precompiled header", f);
+  fclose(f);
+  device_child(set, run_ptx, folder);
+}
+
 static int finish(void **state) {
   (void)state;
   if (find_file()) unlink(file);
@@ -115,6 +149,7 @@ int main(void) {
   snprintf(folder, sizeof folder, "build/precompiled-%d", (int)getpid());
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_once),
                                      cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_messages)};
+                                     cmocka_unit_test(test_messages),
+                                     cmocka_unit_test(test_ptx)};
   return cmocka_run_group_tests(tests, NULL, finish);
 }

@@ -95,7 +95,7 @@ void text_free(Text *text);
 
 // ---- the host's compiler (host.c), its folder (folder.c) ----------------------------------------
 
-enum { kMaxArgs = 256, kFolder = 512 };
+enum { kMaxArgs = 256, kFolder = 512, kPath = 1024 };
 
 typedef struct Args { // a command's words
   const char *list[kMaxArgs + 1];
@@ -114,6 +114,14 @@ const char *host_cpu(void); // names the instruction sets that images are compil
 // Runs args inside the folder. The exit code; -1: it did not end by itself. said: its messages.
 int host_run(const char *folder, Args *args, Text *said, Text *log);
 uint32_t host_checksum(const void *image, size_t length); // of an ELF file, but for e_flags
+
+// Headers, `name` in the folder, precompiled by these options (precompiled.c): the file's path.
+// headers: all their text. False: there is none, as no folder for it is set or the compiler fails.
+bool precompiled_find(const char *folder, const char *name, const Text *headers,
+                      const Args *options, char path[kPath]);
+// Compiles behind it. False: it failed, and is to be done without; a file that the compiler refuses
+// goes.
+bool precompiled_run(const char *folder, Args *args, const char *path);
 
 bool folder_make(char folder[kFolder], Text *log); // a new one, private, temporary
 void folder_remove(const char *folder);            // unless NNGEN_SIM_KEEP is set

@@ -67,10 +67,6 @@ typedef struct CompileJob {
 // Fills image (an ELF shared object) and log. NVRTC_SUCCESS, COMPILATION or INTERNAL_ERROR.
 nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
 
-// kernels.ii, compiled by the options and the last words behind precompiled headers. False: it was not,
-// and is for the caller to compile: no folder for these is set, or the program is wrong.
-bool precompiled_compile(const char *folder, const Args *options, const char *const *last);
-
 // The table of kernels and name expressions, which the image exports as cusim_image.
 void kernels_table(Kernels *kernels, const CompileJob *job, Text *out);
 

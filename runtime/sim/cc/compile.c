@@ -189,6 +189,33 @@ static bool link_image(const Args *compiler, bool clang, const char *folder, Tex
   return run_in(folder, &args, log) == 0;
 }
 
+// kernels.ii behind libcusim's own headers, which it begins with, precompiled: they end where the
+// preprocessor comes back to the program's source. False: it is for the caller to compile.
+static bool compile_precompiled(const char *folder, const Args *options, const char *const *last) {
+  char path[kPath];
+  Text kernels = {0}, rest = {0}, log = {0};
+  Args args = *options;
+  args_add(&args, "-fpreprocessed");
+  bool ok = sim_settings()->precompiled && folder_read(folder, "kernels.ii", &kernels);
+  const char *source = ok ? strstr(kernels.data, "\n# 1 \"source.cu\"\n") : NULL;
+  size_t length = source ? (size_t)(source + 1 - kernels.data) : 0;
+  Text headers = {.data = kernels.data, .length = length};
+  ok = source && folder_write(folder, "headers.ii", kernels.data, length, &log) &&
+       precompiled_find(folder, "headers.ii", &headers, &args, path);
+  if (ok) {
+    text_print(&rest, "#pragma GCC pch_preprocess \"%s\"\n", path);
+    text_append(&rest, kernels.data + length, kernels.length - length);
+    args_add_all(&args, last);
+    ok = !rest.failed && folder_write(folder, "kernels.ii", rest.data, rest.length, &log) &&
+         precompiled_run(folder, &args, path);
+    if (!ok) folder_write(folder, "kernels.ii", kernels.data, kernels.length, &log);
+  }
+  text_free(&kernels);
+  text_free(&rest);
+  text_free(&log);
+  return ok;
+}
+
 // NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows. A
 // module's variables are its own: without -Bsymbolic the process's of the same name would be taken,
 // without -fno-gnu-unique those of the first module that instantiated the same template.
@@ -247,7 +274,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
       "kernels.ii", "-x",             "assembler",            "device/cusim_guard.s",
       "-x",         "none",           "-o",                   "image.so",
       "-nostdlib",  "-lm",            "-lc",                  NULL};
-  if (!marks.clang && precompiled_compile(folder, &args, last)) return true;
+  if (!marks.clang && compile_precompiled(folder, &args, last)) return true;
   args_add_all(&args, last);
   return run_in(folder, &args, log) == 0;
 }

@@ -76,6 +76,25 @@ static bool run(const char *folder, Args *args, Text *log) {
   return code == 0;
 }
 
+// Behind libcusim's headers, precompiled, which kernels.cc then does not read. False: it is for the
+// caller to compile.
+static bool compile_precompiled(const char *folder, const Args *options, const char *const *last) {
+  char path[kPath], include[kPath];
+  Text headers = {0};
+  Args args = *options;
+  for (const Asset *a = sim_assets; sim_settings()->precompiled && a->name; a++)
+    text_append(&headers, a->begin, (size_t)(a->end - a->begin));
+  bool ok = precompiled_find(folder, "device/cusim_ptx.h", &headers, &args, path);
+  if (ok) {
+    snprintf(include, sizeof include, "%.*s", (int)(strlen(path) - strlen(".gch")), path);
+    args_add_all(&args, (const char *[]){"-include", include, NULL});
+    args_add_all(&args, last);
+    ok = precompiled_run(folder, &args, path);
+  }
+  text_free(&headers);
+  return ok;
+}
+
 // NOTE: PTX says where it multiplies and adds in one: -ffp-contract=off. -g1 stands behind
 // -gdwarf-4, which means -g2: to follow thousands of registers through a function takes half of the
 // time.
@@ -86,8 +105,7 @@ static CUresult compile(const char *folder, const Text *c_text, int checks, Text
   if (!host_find_compiler(&args, words, log)) return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
   HostKind kind = host_kind(&args);
   args_add_all(&args,
-               (const char *[]){"-x", "c++", "-std=c++17", "-O1", "-gdwarf-4", "-g1",
-                                "-march=native", "-fPIC", "-shared", "-Wl,-Bsymbolic",
+               (const char *[]){"-std=c++17", "-O1", "-gdwarf-4", "-g1", "-march=native", "-fPIC",
                                 "-fstack-clash-protection", "-w", "-fno-exceptions", "-fno-rtti",
                                 "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
                                 "-fno-strict-aliasing", "-fno-delete-null-pointer-checks",
@@ -102,9 +120,11 @@ static CUresult compile(const char *folder, const Text *c_text, int checks, Text
   if (kind != HostGcc) args_add(&args, "-ftrivial-auto-var-init=pattern"); // registers
   args_add(&args, checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0");
   args_add(&args, checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0");
-  args_add_all(&args,
-               (const char *[]){"kernels.cc", "-x", "assembler", "device/cusim_guard.s", "-x",
-                                "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
+  const char *const last[] = {"-shared", "-Wl,-Bsymbolic", "-x", "c++", "kernels.cc", "-x",
+                              "assembler", "device/cusim_guard.s", "-x", "none", "-o", "image.so",
+                              "-nostdlib", "-lm", "-lc", NULL};
+  if (kind != HostClang && compile_precompiled(folder, &args, last)) return CUDA_SUCCESS;
+  args_add_all(&args, last);
   return run(folder, &args, log) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
 }
 
