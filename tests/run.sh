@@ -8,8 +8,8 @@ export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && 
   echo 600)}
 export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} # the device of every test
 jobs=${NNGEN_JOBS:-$(nproc)}
-# Most of a test's time is the host's compiler, at work on kernels that then run for milliseconds: it
-# optimizes little, and as it does for users in the tests of libcusim and of primitives.
+# Most of a test's time is the host's compiler, at work on kernels that run for milliseconds: it
+# optimizes little. In the long run tests of libcusim and of primitives compile as users do.
 optimize=${NNGEN_SIM_OPTIMIZE:-$([ "${NNGEN_TEST_LONG:-}" ] && echo g || echo 0)}
 export optimize
 export NNGEN_SIM_PRECOMPILED=${NNGEN_SIM_PRECOMPILED-$PWD/build/tests/precompiled}
@@ -25,7 +25,9 @@ trap 'rm -rf "$out"' EXIT
 one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as a failed test
   local log=$2/$3
   local TIMEFORMAT='%3R %3U %3S' rc wall user sys path=$PATH level=$optimize
-  [[ "$1" =~ (sim|prim)/test_ ]] && path=$cxx/bin:$PATH level=
+  if [[ "$1" =~ (sim|prim)/test_ ]]; then
+    path=$cxx/bin:$PATH level=$([ "${NNGEN_TEST_LONG:-}" ] || echo g)
+  fi
   {
     time PATH=$path NNGEN_SIM_OPTIMIZE=$level CMOCKA_MESSAGE_OUTPUT=TAP timeout "$NNGEN_TEST_TIMEOUT" \
       "$1" >"$log.tap" 2>"$log.err" \
