@@ -31,7 +31,7 @@ same() { # same FORM DTYPE GATE: the kernels against the oracle, the outputs aga
 [ "$python" ] && mkdir "$work/in" && $python tests/models/attend_forms.py inputs "$work/in"
 i=0
 for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
-  few 3 || continue
+  few 6 || continue
   [ "$python" ] || { skip "$form" "PyTorch is not installed"; continue; }
   gates=(fp32:1e-5 fp16:3e-3) gate=${gates[i++ % 2]}
   ok "$form is what it says, ${gate%:*}" same $form ${gate%:*} ${gate#*:}

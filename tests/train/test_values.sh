@@ -23,7 +23,7 @@ far() { # embeddings far from 0, beside their distances
       "$(reference mar "$work/near")" 1e-6
 }
 ok "mar_at_5 of embeddings far from 0" far
-ok "mar_at_5 of 8 examples, one batch" mar 8
+long && ok "mar_at_5 of 8 examples, one batch" mar 8
 saved() {
   ! python3 tests/train/tensors.py list "$work/mar/embed_last.safetensors" | grep neighbours
 }
@@ -67,7 +67,7 @@ alone() { # three examples: in a batch of three, and of eight with five copies o
   grep -q "eval product: the last batch has 3 of 8 examples, and copies" "$work/said8" &&
     ! grep copies "$work/said3"
 }
-ok "maxima, sums of means; where padding counts it is said" alone
+long && ok "maxima, sums of means; where padding counts it is said" alone
 made_up() { # of inputs by chance there is at least one example that counts
   build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
     python3 -c 'import math, struct, sys
@@ -137,7 +137,7 @@ accumulate() { # of two batches of 8: the same as one of 16, but for rounding, i
 ok "gradients of two steps, accumulated" accumulate
 ok "accumulated never" fails 2 "accumulate = 0: wants 1 or more" embed "$work/even" "$work/none" \
   --accumulate 0
-ok "the same with a scaled loss" embed "$work/even" "$work/scaled" --accumulate 3 --amp fp16
+long && ok "the same with a scaled loss" embed "$work/even" "$work/scaled" --accumulate 3 --amp fp16
 
 first() { # Adam's first step is the rate, though steps before it overflowed and were left out: of
           # averages, too
