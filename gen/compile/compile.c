@@ -111,19 +111,7 @@ static int64_t arena_bytes(Compiler *c) {
   return bytes;
 }
 
-// The least that is computed again, from o->level on, for an arena of o->memory.
-static int compile_within(Compiler *c, Options *o, bool more, Error *err) {
-  int code = compile_once(c, o, err);
-  if (code) return code;
-  int64_t bytes = arena_bytes(c), least = bytes;
-  for (o->again = true; bytes > o->memory && more && o->level < kMostAgain;) {
-    compile_close(c);
-    o->level++;
-    if ((code = compile_once(c, o, err))) return code;
-    bytes = arena_bytes(c);
-    if (bytes < least) least = bytes;
-  }
-  if (bytes <= o->memory) return ExitOk;
+static int too_much(const Options *o, int64_t least, Error *err) {
   return err_set(
       err, ExitUsage,
       "%s: the values between its kernels take at least %lld bytes, --memory says %lld; a "
@@ -131,14 +119,33 @@ static int compile_within(Compiler *c, Options *o, bool more, Error *err) {
       o->model, (long long)least, (long long)o->memory);
 }
 
+// The least that is computed again, from nothing on, for an arena of o->memory; all: as much as
+// makes it smallest, which may be less than there is, since making a value again takes memory, too.
+static int compile_within(Compiler *c, Options *o, bool more, bool all, Error *err) {
+  int code = compile_once(c, o, err), best = o->level;
+  if (code) return code;
+  int64_t bytes = arena_bytes(c), least = bytes;
+  for (o->again = true; (all || bytes > o->memory) && more && o->level < kMostAgain;) {
+    compile_close(c);
+    o->level++;
+    if ((code = compile_once(c, o, err))) return code;
+    bytes = arena_bytes(c);
+    if (bytes < least) least = bytes, best = o->level;
+  }
+  if (o->memory && least > o->memory) return too_much(o, least, err);
+  if (!all) return ExitOk;
+  compile_close(c);
+  o->level = best;
+  return compile_once(c, o, err);
+}
+
 int compile_model(Compiler *c, const Options *options, Error *err) {
   bool all = options->recompute && !strcmp(options->recompute, "all"),
        none = options->recompute && !strcmp(options->recompute, "none");
   Options o = *options;
-  o.level = all ? kAllAgain : 0;
-  if (!o.memory) return compile_once(c, &o, err);
+  if (!o.memory && !all) return compile_once(c, &o, err);
   o.stage = NULL; // the whole plan tells how much memory it takes
-  int code = compile_within(c, &o, !none, err);
+  int code = compile_within(c, &o, !none, all, err);
   if (code || !options->stage) return code;
   compile_close(c);
   o.stage = options->stage;

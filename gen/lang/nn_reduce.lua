@@ -146,18 +146,7 @@ define("cumsum(x: tensor, axis: axis = -1)", "torch.cumsum", scans(op.scan_sum))
 -- Their product; of integers and bools exact, in i32.
 define("cumprod(x: tensor, axis: axis = -1)", "torch.cumprod", scans(op.scan_prod))
 -- The logarithm of the sum of their exponentials.
-define("logcumsumexp(x: tensor, axis: axis = -1)", "torch.logcumsumexp", function(x, axis)
-  local y = op.scan_lse(x, {axis = axis - 1})
-  return nn.custom_gradient(y, {x}, function(g)
-    -- exp(x) times the sum of g exp(-y) from each element on: of g above 0 and below it apart, by
-    -- their logarithms, since exp(-y) may leave the range of floats.
-    local function part(size)
-      local terms = nn.flip(op.log(size) - y, axis)
-      return op.exp(nn.flip(op.scan_lse(terms, {axis = axis - 1}), axis) + x)
-    end
-    return part(op.max(g, 0.0)) - part(op.max(-g, 0.0))
-  end)
-end)
+define("logcumsumexp(x: tensor, axis: axis = -1)", "torch.logcumsumexp", scans(op.scan_lse))
 -- Their extreme, and a second result: its place from 0, of equal ones the last one's; NaN is more
 -- extreme than all numbers.
 local function extremes(row)

@@ -38,7 +38,8 @@ local function dropout(by_channel)
   end
 end
 -- In training each element is 0 with probability p, the others are divided by 1 - p; else x. What
--- is dropped depends on seed, step and position alone: a gradient draws it again.
+-- is dropped depends on seed, step and position alone: a gradient reads it, a byte an element, or,
+-- where --memory or --recompute asks for less memory, draws it again.
 define("dropout(x: tensor, p: chance = 0.5)", "F.dropout, nn.Dropout", dropout())
 -- The same of whole channels of (N, C, ...).
 define("dropout{1,2,3}d(x: tensor, p: chance = 0.5)", "F.dropout#d, nn.Dropout#d",

@@ -62,8 +62,9 @@ static bool is_read(const Group *k) {
   return false;
 }
 
+// What is computed again runs where it is read, and shares no launch.
 static bool is_small_map(const Group *k, int entry) {
-  if (!k->nnodes || !k->tm->fusion->maps || k->fixed || k->nparts) return false;
+  if (!k->nnodes || !k->tm->fusion->maps || k->fixed || k->nparts || k->anchor->again) return false;
   return k->anchor->entry == entry && gain_is_small(k->graph->c->options.arch, k);
 }
 

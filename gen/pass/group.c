@@ -76,12 +76,15 @@ static bool place_group(Graph *g, Group *k) {
   return true;
 }
 
+// Groups come in the order of their nodes; a product is at its anchor, for it may have taken in a
+// map of what was there long before, and what waits for the rest of it would wait as long.
 static bool order_groups(Graph *g) {
   g->groups = arena_alloc(g->arena, sizeof *g->groups * (size_t)(g->nnodes + 1));
   for (int last = 0; last < 2; last++)
     for (int i = 0; i < g->nnodes; i++) {
       Group *k = g->nodes[i]->group;
-      if (k && k->last == last && !place_group(g, k)) return false;
+      bool here = k && (!k->tm->fusion->product || k->anchor == g->nodes[i]);
+      if (here && k->last == last && !place_group(g, k)) return false;
     }
   return true;
 }

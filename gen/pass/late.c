@@ -1,8 +1,9 @@
 // late.c: values that several kernels derive from one, as derivatives do from what the forward pass
 // made. A cheap map of one large value, its root, is computed by each map of a later kernel that
 // reads it beside other values: where the root is in memory anyway, or where two or more such maps
-// would have to be. Only the root is written then; the copies are late: no kernel of what they are
-// made of takes them in (fuse.c).
+// would have to be. Only the root is written then; or, where the map reads a conversion to more
+// bytes, what is converted. The copies are late: no kernel of what they are made of takes them in
+// (fuse.c).
 #include "pass.h"
 
 // By id in the graph before.
@@ -99,16 +100,27 @@ bool late_sums_columns(const Late *c, const Node *n) {
   return maps_count(&maps, AxisBatch) == 1;
 }
 
+static bool is_kept(const Late *c, const Node *root) { // null: there is nothing to keep
+  return !root || stays(c, root) || c->cuts[root->id] > 1;
+}
+
+// Does it convert fewer bytes, as a condition to 0 or 1? Then those wait for who reads it late.
+static bool widens(const Node *n) {
+  return n->op->typing == TypeConvert && n->uses == 1 &&
+         type_bytes(&n->in[0]->type) < type_bytes(&n->type);
+}
+
 bool late_wants(const Late *c, const Node *map, const Node *n) {
-  const Node *root = c->root[n->id];
-  return is_cut(c, map, n) && (stays(c, root) || c->cuts[root->id] > 1);
+  return is_cut(c, map, n) && (is_kept(c, c->root[n->id]) || widens(n));
 }
 
 Node *late_copy(Graph *to, const Late *c, Node *old) {
   Node *in[MaxInputs];
   if (c->root[old->id] == old) return old->subst;
   for (int i = 0; i < old->nin; i++)
-    in[i] = chain_is_large(old->in[i], old) ? late_copy(to, c, old->in[i]) : old->in[i]->subst;
+    in[i] = chain_is_large(old->in[i], old) && is_kept(c, c->root[old->id])
+                ? late_copy(to, c, old->in[i])
+                : old->in[i]->subst;
   Node *copy = chain_copy(to, old, in);
   copy->late = true;
   return copy;

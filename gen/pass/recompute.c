@@ -5,8 +5,12 @@
 // Before the place where most is in memory, some values alone lead on: all that follows is made of
 // them, parameters and small values. These cuts are kept; what lies between two of them is made
 // again from the first one for those that read it behind that place, as copies (Node.again). Level
-// l up to kAllAgain: for the first l/kAllAgain of the cuts, whose values wait longest; then for
-// all of them, of which every second is kept, every fourth, ...
+// l up to kAllAgain: for the first cuts, before which l/kAllAgain of the bytes wait, those that
+// wait longest; then for all cuts, of which every second is kept, every fourth, ...
+//
+// What is made of positions and small values alone, as what dropout leaves out is drawn from seed,
+// step and place, costs no memory to make again. It stands in no cut's way, and from level 1 on
+// each late reader draws it for itself, so that fusion takes it into that kernel.
 #include "pass.h"
 
 enum { kSmall = 64 }; // parts of the largest value: smaller ones are kept
@@ -15,8 +19,10 @@ typedef struct Recompute {
   int *last;    // by id: the last reader; of outputs the end
   int *forward; // the last reader in the forward part
   bool *large;  // a value that is worth it, of the entry at hand
+  bool *drawn;  // large, but made of positions and small values alone
   bool *again;  // is made again
   Node **copy;  // of what is
+  int *reader;  // of what is drawn: whom the copy is for
   int *peak;    // by entry: where most is in memory
 } Recompute;
 
@@ -43,6 +49,24 @@ static void find_large(Recompute *r, const Graph *g, int entry) {
       most = type_bytes(&g->nodes[i]->type);
   for (int i = 0; i < g->nnodes; i++)
     r->large[i] = may_be(g->nodes[i], entry) && type_bytes(&g->nodes[i]->type) * kSmall > most;
+}
+
+// A map or a move of positions and small values, or of what is so itself.
+static bool is_drawn(const Recompute *r, const Node *n) {
+  bool drawn = n->op->cls == OpMap || (n->op->cls == OpMove && n->nin == 1);
+  for (int i = 0; drawn && i < n->nin; i++) {
+    const Node *in = n->in[i];
+    bool small = node_has_memory(in) ? type_count(&in->type) == 1 : !r->large[in->id];
+    drawn = small || r->drawn[in->id];
+  }
+  return drawn;
+}
+
+static void find_drawn(Recompute *r, const Graph *g) {
+  for (int i = 0; i < g->nnodes; i++)
+    r->drawn[i] = r->drawn[i] ||
+                  (r->large[i] && r->last[i] < g->nnodes && is_drawn(r, g->nodes[i]));
+  for (int i = 0; i < g->nnodes; i++) r->large[i] = r->large[i] && !r->drawn[i];
 }
 
 // Where most bytes of large values are between their making and their last reader.
@@ -102,24 +126,49 @@ static int drop_cheap_cuts(const Recompute *r, const Graph *g, int *cuts, int co
   return left;
 }
 
+// Bytes of large values before node `end` that wait at the peak.
+static int64_t waiting_before(const Recompute *r, const Graph *g, int peak, int end) {
+  int64_t bytes = 0;
+  for (int i = 0; i < end; i++)
+    if (r->large[i] && r->last[i] > peak) bytes += type_bytes(&g->nodes[i]->type);
+  return bytes;
+}
+
+// How many of the cuts have l/kAllAgain of what waits before them.
+static int share_of_cuts(const Recompute *r, const Graph *g, int peak, const int *cuts, int count,
+                         int level) {
+  int share = 1;
+  if (level >= kAllAgain || !count) return count;
+  int64_t all = waiting_before(r, g, peak, cuts[count - 1]);
+  while (share < count &&
+         waiting_before(r, g, peak, cuts[share - 1]) * kAllAgain < all * level)
+    share++;
+  return share;
+}
+
 static void choose(Recompute *r, const Graph *g, int entry, int level) {
   find_large(r, g, entry);
+  find_drawn(r, g);
   int peak = r->peak[entry] = find_peak(r, g);
   int *cuts = arena_alloc(g->arena, sizeof *cuts * (size_t)(g->nnodes + 1)), kept = -1;
   int count = drop_cheap_cuts(r, g, cuts, find_cuts(r, g, peak, cuts)),
       step = level > kAllAgain ? 1 << (level - kAllAgain) : 1;
-  int share = level < kAllAgain ? (count * level + kAllAgain - 1) / kAllAgain : count;
+  int share = share_of_cuts(r, g, peak, cuts, count, level);
   for (int i = 0; i < share; i += step) kept = cuts[i];
   for (int i = 0; i < kept; i++) // an output is in memory anyway
     r->again[i] = r->again[i] || (r->large[i] && r->last[i] < g->nnodes);
   for (int i = 0; i < count; i += step) r->again[cuts[i]] = false;
 }
 
-static Node *made_again(Graph *to, Recompute *r, Node *old) {
-  if (!r->again[old->id]) return old->subst;
-  if (r->copy[old->id]) return r->copy[old->id];
+// For node `reader` of the graph before, which may be one that is made again itself.
+static Node *made_again(Graph *to, Recompute *r, Node *old, int reader) {
+  bool drawn = r->drawn[old->id] && old->id < r->peak[old->entry];
+  if (!r->again[old->id] && !drawn) return old->subst;
+  if (r->copy[old->id] && (!drawn || r->reader[old->id] == reader)) return r->copy[old->id];
   Node **in = arena_alloc(to->arena, sizeof *in * (size_t)(old->nin + 1));
-  for (int i = 0; i < old->nin; i++) in[i] = made_again(to, r, old->in[i]);
+  for (int i = 0; i < old->nin; i++)
+    in[i] = made_again(to, r, old->in[i], drawn ? reader : old->id);
+  r->reader[old->id] = reader;
   Node *copy = graph_add(to, old->op, old->nin, in, &old->attr, old);
   copy->type = old->type;
   copy->again = true;
@@ -130,7 +179,7 @@ static Node *rewrite(Graph *to, Node *n, Node **in) {
   Recompute *r = to->scratch;
   for (int i = 0; i < n->nin; i++)
     if (n->op->cls != OpSource && n->id > r->peak[n->entry] && n->in[i]->entry == n->entry)
-      in[i] = made_again(to, r, n->in[i]);
+      in[i] = made_again(to, r, n->in[i], n->id);
   Node *same = graph_add(to, n->op, n->nin, in, &n->attr, n);
   same->type = n->type;
   return same;
@@ -145,8 +194,10 @@ void recompute_pass(Compiler *c) {
   Recompute r = {.last = arena_alloc(g->arena, sizeof(int) * count),
                  .forward = arena_alloc(g->arena, sizeof(int) * count),
                  .large = arena_alloc(g->arena, sizeof(bool) * count),
+                 .drawn = arena_alloc(g->arena, sizeof(bool) * count),
                  .again = arena_alloc(g->arena, sizeof(bool) * count),
                  .copy = arena_alloc(g->arena, sizeof(Node *) * count),
+                 .reader = arena_alloc(g->arena, sizeof(int) * count),
                  .peak = arena_alloc(g->arena, sizeof(int) * (size_t)(c->nentries + 1))};
   find_readers(&r, g);
   for (int e = 0; e < c->nentries; e++) choose(&r, g, e, c->options.level);

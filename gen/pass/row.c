@@ -98,6 +98,14 @@ static bool moves_results(const Group *rows, const Group *reader) {
   return moves;
 }
 
+// Does the reader compute something again, late, of what the rows make early?
+static bool is_made_early(const Group *rows, const Group *reader) {
+  for (int i = 0; i < reader->nnodes; i++)
+    for (int j = 0; reader->nodes[i]->again && j < reader->nodes[i]->nin; j++)
+      if (reader->nodes[i]->in[j]->group == rows && !reader->nodes[i]->in[j]->again) return true;
+  return false;
+}
+
 // Rows, and what reads their results over the same elements?
 static bool joins_rows(const Group *rows, const Group *reader) {
   const Type *x = elements_of(rows), *y = elements_of(reader);
@@ -111,7 +119,7 @@ static bool joins_rows(const Group *rows, const Group *reader) {
   bool turns = !reduces && last_made(reader)->op->flags & FlagCopy;
   bool alike = turns || !memcmp(x->order, y->order, sizeof x->order);
   return alike && type_same_shape(x, y) && !moves_results(rows, reader) &&
-         !fuse_makes_cycle(rows, reader);
+         !is_made_early(rows, reader) && !fuse_makes_cycle(rows, reader);
 }
 
 static const Template *row_template(const Graph *g) {

@@ -47,6 +47,17 @@ static bool saves_launch(const Group *a, const Group *b, const Node *x) {
   return gain_is_small(arch, a) && gain_is_small(arch, b);
 }
 
+// Each of what is made again should be there as late as it can: a launch is no reason to make it
+// with others, nor are positions, which are read from nowhere.
+static bool makes_again(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i]->again) return true;
+  return false;
+}
+static bool is_computed(const Node *x) {
+  return x->op->cls == OpSource && !node_has_memory(x);
+}
+
 // Small ones that have others to share a launch with: a sum of many that one kernel reads, and a
 // map.
 static bool has_others(const Group *a, const Group *b) {
@@ -67,6 +78,8 @@ void sibling_join(Graph *g) {
         if (!to || !from || to == from) continue;
         bool large = is_large(to, g->nodes[i]) && is_large(from, g->nodes[i]);
         if (!large && !saves_launch(to, from, g->nodes[i])) continue;
+        bool late = makes_again(to) || makes_again(from);
+        if (late && (!large || is_computed(g->nodes[i]))) continue;
         if (has_others(to, from) || !siblings_legal(to, from)) continue;
         bool swap = to->tm->fusion->maps && !from->tm->fusion->maps;
         fuse_absorb(g, swap ? from : to, swap ? to : from);

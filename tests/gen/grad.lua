@@ -38,6 +38,16 @@ end
 function cases.softmax() return a(3, 5):softmax() * b(3, 5) + a():logsumexp(2, true) end
 function cases.prod() return a(2, 5):prod(2) end
 function cases.scan() return a(3, 6):cumsum(2) * b(3, 6) end
+function cases.log_sums() return a(3, 6):logcumsumexp(2) * b(3, 6) end
+function cases.log_sums_twice() -- and by axis 1; weights of both signs
+  local x = a(4, 3)
+  return nn.grad((x:logcumsumexp(1) * (b(4, 3) - 1)):sum(), x) ^ 2 * c(3)
+end
+function cases.log_sums_thrice()
+  local x = a(2, 4)
+  local first = nn.grad((x:logcumsumexp(2) * (b(2, 4) - 1)):sum(), x)
+  return nn.grad((first ^ 3):sum(), x) ^ 2
+end
 function cases.products() return a(3, 6):cumprod(2) * b(3, 6) end
 function cases.matmul() return a(2, 3, 4):matmul(b(4, 5)) end
 function cases.batched() return a(2, 3, 4):matmul(b(2, 4, 5)):matmul(c(5, 2)) end

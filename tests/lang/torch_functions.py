@@ -210,6 +210,9 @@ section("behind", {"x": floats(3, 6), "s": torch.tensor([[1.0, 3, 3, 2], [2, 2, 
      lambda x, s, h, l, f: derived(lambda l: l.double().logcumsumexp(1).float(), l)),
     ("(nn.grad((x:logcumsumexp(2) * x):sum(), x))",
      lambda x, *_: gradient(lambda x: x.logcumsumexp(1) * x, x)),
+    ("(nn.grad(nn.grad(x:logcumsumexp(2):square():sum(), x):square():sum(), x))",
+     lambda x, *_: gradient(lambda x: torch.autograd.grad(
+         (x.exp().cumsum(1).log() ** 2).sum(), x, create_graph=True)[0] ** 2, x)),
     *[(derives("h:nanquantile(%s, %s)" % (q, axis), "h"),
        lambda x, s, h, *_, q=q, dim=dim: derived(lambda h: h.nanquantile(q, dim), h))
       for q in (0.3, 0.8) for axis, dim in (("2", 1), ("1", 0))],

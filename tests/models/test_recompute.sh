@@ -55,6 +55,37 @@ ok "show lists what waits and what is computed again" lists
 ok "a step, all again" step --recompute all
 long && ok "a step, all again, bf16" step --recompute all --dtype bf16
 ok "a step, all again: the same elements are left out" step --recompute all --set drop=0.3
+# masks LAYER SHARE: the arena where all is computed again, in hundredths of that of none, and as
+# small as --memory can make it; without dropout it is hardly smaller.
+arena() {
+  build/nngen show tests/models/dropout.lua --entry train --plan --set batch=64 "$@" |
+    sed -n 's/^ "arena_bytes": \([0-9]*\),$/\1/p'
+}
+masks() {
+  local none all plain least; none=$(arena --set layer=$1 --recompute none)
+  all=$(arena --set layer=$1 --recompute all)
+  plain=$(arena --set layer=$1 --set drop=0 --recompute all)
+  least=$(arena --set layer=$1 --memory 1K 2>&1 | sed -n 's/.*at least \([0-9]*\) bytes.*/\1/p')
+  [ $((all * 100)) -le $((none * $2)) ] && [ "$all" = "$least" ] &&
+    [ $((all * 100)) -le $((plain * 125)) ] ||
+    { echo "none $none, all $all, without dropout $plain, at least $least"; return 1; }
+}
+ok "what dropout leaves out is drawn again: convolutions and norms" masks norm 55
+ok "what dropout leaves out is drawn again: convolutions" masks conv 62
+ok "what dropout leaves out is drawn again: products" masks linear 48
+narrow() { # what a ReLU before it let through waits as a byte an element, not as four
+  local bytes; bytes=$(arena --set layer=conv)
+  [ "$bytes" -le 2600000 ] || { echo "$bytes bytes"; return 1; }
+}
+ok "conditions wait as conditions" narrow
+ok "a step whose conditions wait" build/nngen tests/models/dropout.lua --entry train --quiet \
+  --check --set layer=conv
+redrawn() { # each kernel and each result of such a step against the oracle
+  build/nngen tests/models/dropout.lua --entry train --quiet --check --recompute all "$@" \
+    >"$work/log" 2>&1 || { tail -5 "$work/log"; return 1; }
+}
+ok "a step that draws again: convolutions and norms" redrawn
+ok "a step that draws again: products, bf16" redrawn --set layer=linear --dtype bf16
 too_small() { # too_small MESSAGE OPTIONS...
   local message=$1 rc; shift
   build/nngen show models/autoencoder.lua --entry train --plan "$@" >/dev/null 2>"$work/err"; rc=$?
