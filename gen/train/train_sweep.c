@@ -46,6 +46,7 @@ static int set(Sweep *s, Cli *cli, const char *name, const char *value, Error *e
     if (at >= kMostSets - 4) return err_set(err, ExitUsage, "too many settings");
     cli->set_name[at] = name;
     cli->set_value[at] = value;
+    cli->set_flag[at] = NULL;
     if (at == cli->nset) cli->nset++;
   }
   return ExitOk;
