@@ -90,40 +90,11 @@ static int need_fit(const Train *t, const char *option, const char *patterns, Er
   return code;
 }
 
-// What an entry reads of the outside is what open_feed gives it.
-static int need_fed(const Train *t, const PlanEntry *entry, Error *err) {
-  for (int i = 0; i < entry->nsteps; i++) {
-    const PlanStep *step = &entry->steps[i];
-    const PlanKernel *kernel = step->kind == StepLaunch ? &t->plan->kernels[step->kernel] : NULL;
-    for (int j = 0; kernel && j < kernel->nargs; j++) {
-      int at = kernel->args[j].tensor;
-      if (at == t->images || at == t->labels || at == t->valid) continue;
-      const PlanTensor *input = &t->plan->tensors[at];
-      if (input->role == RoleInput)
-        return err_set(err, ExitUsage,
-                       "%s: the entry `%s` reads the input '%s', which no data gives: pictures "
-                       "and labels are nn.images, numbers by chance nn.random",
-                       input->loc, entry->name, input->name);
-    }
-  }
-  return ExitOk;
-}
-
-static int need_inputs(const Train *t, Error *err) {
-  int code = ExitOk;
-  for (int i = 0; i < t->plan->nentries && !code; i++) {
-    const PlanEntry *entry = &t->plan->entries[i];
-    if (!strcmp(entry->name, "train") || !strcmp(entry->name, "eval"))
-      code = need_fed(t, entry, err);
-  }
-  return code;
-}
-
 static int find_tensors(Train *t, Error *err) {
   t->model = t->plan->model;
-  t->images = tensor_find(t->plan, "images");
-  t->labels = tensor_find(t->plan, "labels");
-  t->valid = tensor_find(t->plan, "valid");
+  t->images = train_find_input(t, "images");
+  t->labels = train_find_input(t, "labels");
+  t->valid = train_find_input(t, "valid");
   t->step = tensor_find(t->plan, "train.step");
   t->steps = tensor_find(t->plan, "train.steps");
   t->embedding = tensor_find(t->plan, "eval.embedding");
@@ -148,7 +119,7 @@ static int compile(Train *t, Error *err) {
   t->plan = plan_build(&t->compiler);
   code = need_train(t, err);
   if (!code) code = find_tensors(t, err);
-  if (!code) code = need_inputs(t, err);
+  if (!code) code = train_need_inputs(t, err);
   if (!code) code = need_fit(t, "freeze", t->cli->freeze, err);
   return code ? code : need_fit(t, "reset", t->cli->reset, err);
 }
@@ -299,6 +270,13 @@ static void close_train(Train *t) {
 
 // ---- the verb ---------------------------------------------------------------------------------
 
+// An option of the verb that is a setting of the model, too. Room for four was checked (set_up).
+static void give(Cli *cli, const char *name, const char *value, const char *flag) {
+  cli->set_name[cli->nset] = name;
+  cli->set_flag[cli->nset] = flag;
+  cli->set_value[cli->nset++] = value;
+}
+
 static int take_amp(Cli *cli, Error *err) {
   if (!cli->amp) return ExitOk;
   if (strcmp(cli->amp, "fp16") && strcmp(cli->amp, "bf16"))
@@ -306,9 +284,7 @@ static int take_amp(Cli *cli, Error *err) {
   if (strcmp(cli->dtype, "fp32") && strcmp(cli->dtype, cli->amp))
     return err_set(err, ExitUsage, "--amp %s and --dtype %s: one of the two", cli->amp, cli->dtype);
   cli->dtype = cli->amp;
-  if (strcmp(cli->amp, "fp16")) return ExitOk;
-  cli->set_name[cli->nset] = "loss_scaling";
-  cli->set_value[cli->nset++] = "true";
+  if (!strcmp(cli->amp, "fp16")) give(cli, "loss_scaling", "true", "amp");
   return ExitOk;
 }
 
@@ -348,8 +324,8 @@ static int set_up(Cli *cli, Train *t, Error *err) {
   if (cli->resume && cli->weights)
     return err_set(err, ExitUsage, "--resume continues from the checkpoint: leave out --init");
   if (cli->nset + 4 > kMostSets) return err_set(err, ExitUsage, "too many settings");
-  if (cli->freeze) cli->set_name[cli->nset] = "freeze", cli->set_value[cli->nset++] = cli->freeze;
-  if (cli->seed) cli->set_name[cli->nset] = "seed", cli->set_value[cli->nset++] = cli->seed;
+  if (cli->freeze) give(cli, "freeze", cli->freeze, "freeze");
+  if (cli->seed) give(cli, "seed", cli->seed, "seed");
   return take_amp(cli, err);
 }
 
