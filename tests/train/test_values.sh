@@ -212,6 +212,23 @@ assert len(rows) == 6 and rows[5]["lr"] == "0.3" and rows[5]["ms_phases"]["backw
 assert all(0 <= row["accuracy"] <= 1 for row in rows)'
 }
 ok "sweeps" sweep
+beyond() { # a run that fails is a row, and the others run
+  local lr
+  for lr in 0.1,1e30 1e30,0.1; do
+    train --steps 3 --sweep lr=$lr --json >"$work/rows" 2>"$work/err"
+    [ $? = 1 ] && grep -q "^nngen: --sweep: 1 of 2 runs failed" "$work/err" || return
+    python3 -c '
+import json, sys
+rows = {row["lr"]: row for row in json.load(sys.stdin)["sweep"]}
+assert list(rows) == sys.argv[1].split(",") and rows["0.1"]["loss"] > 0, rows
+assert "the loss is" in rows["1e30"]["error"] and "loss" not in rows["1e30"], rows' $lr <"$work/rows" || return
+  done
+  train --steps 3 --sweep lr=1e30,0.1 --sweep batch=8,1000 >"$work/rows" 2>"$work/err"
+  [ $? = 1 ] && grep -q "3 of 4 runs failed" "$work/err" && [ "$(wc -l <"$work/rows")" = 5 ] &&
+    grep -qE "^1e30 +8 +failed: the loss is" "$work/rows" &&
+    grep -qE "^0.1 +1000 +failed: .*84 pictures" "$work/rows"
+}
+ok "a sweep of which some runs fail" beyond
 ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
 
 readme() { # its model, as it stands there
