@@ -64,27 +64,41 @@ static int need_train(const Train *t, Error *err) {
       t->cli->model);
 }
 
-static int need_one_fit(const Train *t, const char *option, const char *pattern, Error *err) {
+// `moves`: a weight that training changes fits the option. What is frozen and changes all the same
+// is a running statistic.
+static int need_one_fit(const Train *t, const char *option, bool moves, const char *pattern,
+                        Error *err) {
   char names[256] = "";
+  const char *moving = NULL;
   for (int i = 0; i < t->plan->ntensors; i++) {
     const char *name = t->plan->tensors[i].name;
     if (!params_has(&t->plan->tensors[i]) || !train_is_weight(t, name)) continue;
-    if (train_fits(pattern, name)) return ExitOk;
+    bool fit = train_fits(pattern, name), moved = t->plan->tensors[i].role == RoleState;
+    if (fit && (moves || !moved)) return ExitOk;
+    if (fit) moving = name;
     size_t used = strlen(names);
     snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
   }
+  if (moving)
+    return err_set(err, ExitUsage,
+                   "--%s '%s': '%s' is a statistic, which training keeps, but does not train", option,
+                   pattern, moving);
   return err_set(err, ExitUsage, "--%s '%s' matches no parameter of %s: %s%s", option, pattern,
                  t->cli->model, names, strlen(names) == sizeof names - 1 ? "..." : "");
 }
 
 // Each pattern of --freeze or --reset must match a parameter.
-static int need_fit(const Train *t, const char *option, const char *patterns, Error *err) {
+static int need_fit(const Train *t, const char *option, bool moves, const char *patterns,
+                    Error *err) {
   char one[1024];
   int code = ExitOk;
   for (const char *at = patterns; at && *at && !code;) {
     size_t length = strcspn(at, ",");
     snprintf(one, sizeof one, "%.*s", (int)length, at);
-    code = need_one_fit(t, option, one, err);
+    if (!length)
+      code = err_set(err, ExitUsage, "--%s '%s': wants patterns, with a comma between them", option,
+                     patterns);
+    if (!code) code = need_one_fit(t, option, moves, one, err);
     at += length + (at[length] == ',');
   }
   return code;
@@ -120,8 +134,8 @@ static int compile(Train *t, Error *err) {
   code = need_train(t, err);
   if (!code) code = find_tensors(t, err);
   if (!code) code = train_need_inputs(t, err);
-  if (!code) code = need_fit(t, "freeze", t->cli->freeze, err);
-  return code ? code : need_fit(t, "reset", t->cli->reset, err);
+  if (!code) code = need_fit(t, "freeze", false, t->cli->freeze, err);
+  return code ? code : need_fit(t, "reset", true, t->cli->reset, err);
 }
 
 // ---- data -------------------------------------------------------------------------------------

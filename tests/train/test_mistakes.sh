@@ -137,5 +137,18 @@ square() {
   fails 2 "--label-smoothing: the model's loss has no cross_entropy" run --label-smoothing 0.1
 }
 ok "--label-smoothing of a loss without classes" square
+freeze() { # freeze TEXT PATTERN
+  model "" "$mean" "$pictures
+  x = x:batch_norm2d('bn')"
+  fails 2 "$1" run --freeze "$2"
+}
+ok "--freeze of nothing" freeze "--freeze ',': wants patterns, with a comma between them" ,
+ok "--freeze of two, one nothing" freeze "--freeze 'fc.weight,,bn': wants patterns" fc.weight,,bn
+ok "--freeze of a running statistic" freeze \
+  "--freeze 'bn.running_mean': 'bn.running_mean' is a statistic, which training keeps, but" \
+  bn.running_mean
+layer() { model "" "$mean" "$pictures
+  x = x:batch_norm2d('bn')"; run --freeze bn --out-dir "$work/frozen"; }
+ok "--freeze of a layer that has some" layer
 
 tap_done
