@@ -158,8 +158,8 @@ static void warn_of_padding(const Train *t) {
   if (!names || !left || t->silent) return;
   snprintf(text, sizeof text,
            "eval %.200s: the last batch has %lld of %lld examples, and copies of the last one "
-           "count for the rest; return one number for each example, or give a --batch that divides "
-           "%lld",
+           "count for the rest; return one number for each example, made of that alone, or give a "
+           "--batch that divides %lld",
            names, left, (long long)t->batch, count);
   log_to_stderr().write(NULL, LogWarning, text);
 }

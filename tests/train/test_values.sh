@@ -68,6 +68,36 @@ alone() { # three examples: in a batch of three, and of eight with five copies o
     ! grep copies "$work/said3"
 }
 ok "maxima, sums of means; where padding counts it is said" alone
+batchwide() { # a loss of each example with a term of the whole batch, 37 examples by 16
+  local b term
+  python3 tests/train/data.py "$work/37" 64 37 4 8 3 || return
+  cat >"$work/wide.lua" <<'END'
+local nn = require "nn"
+local cfg = nn.config{batch = 16, term = "mean"}
+nn.train(cfg.batch, function()
+  local x, labels = nn.images{cfg.batch, 3, 8, 8, classes = 4, mean = 0.5, std = 0.25}
+  local logits = x:permute(2, 3, 4, 1):relu():permute(4, 1, 2, 3):flatten():linear("fc", {out = 4})
+  local each = logits:cross_entropy(labels, {reduction = "none"})
+  if cfg.term == "mean" then each = each + x:mean() end
+  if cfg.term == "last" then each = each + x:permute(2, 3, 4, 1):sum(4):mean() / cfg.batch end
+  if cfg.term == "product" then each = each + (x:mean{2, 3, 4} * 0.1 + 1):prod() end
+  return {loss = each, bright = x:mean()}
+end, {lr = 0.1})
+END
+  for term in none mean last product; do
+    for b in 1 16; do
+      build/nngen train "$work/wide.lua" --data "$work/37" --quiet --steps 1 --lr 0 --batch $b \
+        --set term=$term --out-dir "$work/wide$b" 2>"$work/wide$b.err" >"$work/wide.out" || return
+    done
+    if [ $term = product ]; then grep "eval loss: the last batch has 5 of 16" "$work/wide16.err"
+    else
+      ! grep copies "$work/wide16.err" &&
+        close "$(reference log "$work/wide16/log.jsonl" eval_loss)" \
+          "$(reference log "$work/wide1/log.jsonl" eval_loss)" 1e-6
+    fi || return
+  done
+}
+ok "a loss of each example with a term of the whole batch" batchwide
 made_up() { # of inputs by chance there is at least one example that counts
   build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
     python3 -c 'import math, struct, sys
