@@ -11,10 +11,10 @@ local function size(x)
 end
 
 -- ---- where the examples are ---------------------------------------------------------------------
--- Of each tensor: "not" (it is made of none), the axis that they lie along, from 0, "lost" (they may
--- lie in it in some other way), or "mixed": some element is made of several.
+-- Of each tensor: "not" (it is made of none), the axis that they lie along, from 0, "lost" (they
+-- may lie in it in some other way), or "mixed": some element is made of several.
 
--- The axis of `to` that is axis `from` of the sizes `old`; of the first what it is cut into will do.
+-- The axis of `to` that is axis `from` of the sizes `old`; of the first axis a multiple will do.
 local function reshaped(from, old, to, batch)
   local before, at = 1, 1
   if from == 0 then return to[1] and to[1] % batch == 0 and 0 or "lost" end
@@ -123,8 +123,8 @@ function of_valid(x, valid, batch, known)
 end
 
 -- A value of the batch, a bool or an integer too, as one number: the mean over the examples that
--- count, or as it is. Also: whether padding counts in it; of a number for each example, where that is
--- certain.
+-- count, or as it is. Also: whether padding counts in it; of a number for each example, where that
+-- is certain.
 function tools.over_batch(name, x, valid, batch)
   local dims = shape(tensor("train: " .. name, x))
   if not core.dtype(x):find("f") then x = x:to("f32") end

@@ -205,8 +205,8 @@ local function numbers_of(made)
   local names = {}
   for name in pairs(made) do
     if type(name) ~= "string" then
-      fail("train: the function returns {loss = ..., accuracy = ...}: each value has a name, not " ..
-           "the number %s", tostring(name))
+      fail("train: the function returns {loss = ..., accuracy = ...}: each value has a name, " ..
+           "not the number %s", tostring(name))
     end
     if of_the_run[name] then
       fail("train: '%s' is a number of the run itself: give what the function returns another name",
@@ -277,7 +277,8 @@ function nn.train(batch, f, given)
   for _, key in ipairs(of_optimizers) do known[key] = false end
   local o = options("train", given, known)
   tools.checks.number("train: lr", o.lr)
-  o.epochs, o.accumulate = count("train: epochs", o.epochs), count("train: accumulate", o.accumulate)
+  o.epochs = count("train: epochs", o.epochs)
+  o.accumulate = count("train: accumulate", o.accumulate)
   tools.check_ranges("train", o)
   tools.check_milestones("train", o.milestones)
   if mode.declared then

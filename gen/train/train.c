@@ -81,8 +81,8 @@ static int need_one_fit(const Train *t, const char *option, bool moves, const ch
   }
   if (moving)
     return err_set(err, ExitUsage,
-                   "--%s '%s': '%s' is a statistic, which training keeps, but does not train", option,
-                   pattern, moving);
+                   "--%s '%s': '%s' is a statistic, which training keeps, but does not train",
+                   option, pattern, moving);
   return err_set(err, ExitUsage, "--%s '%s' matches no parameter of %s: %s%s", option, pattern,
                  t->cli->model, names, strlen(names) == sizeof names - 1 ? "..." : "");
 }
@@ -142,11 +142,8 @@ static int compile(Train *t, Error *err) {
 
 static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) {
   const PlanTensor *images = &t->plan->tensors[t->images];
-  DatasetOptions options = {.split = split, .seed = (uint64_t)t->seed};
+  DatasetOptions options = {.split = split, .seed = (uint64_t)t->seed, .classes = train_classes(t)};
   memcpy(options.shape, images->shape + 1, sizeof options.shape);
-  const Graph *g = t->compiler.graph;
-  if (t->labels >= 0)
-    options.classes = (int)g->nodes[t->plan->tensors[t->labels].value]->attr.below;
   return dataset_open(t->cli->data, &options, data, err);
 }
 

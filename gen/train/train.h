@@ -85,6 +85,7 @@ int train_sweep(const Cli *cli, Error *err);                      // train_sweep
 
 // train_inputs.c: what a data set gives are the inputs images, labels and valid.
 int train_find_input(const Train *t, const char *name); // -1: there is none
+int train_classes(const Train *t);                      // that the labels are of; 0: any
 int train_need_inputs(const Train *t, Error *err);
 
 // train_run.c: all steps; evaluation and checkpoints between epochs.

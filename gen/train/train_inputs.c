@@ -9,6 +9,11 @@ int train_find_input(const Train *t, const char *name) {
   return -1;
 }
 
+int train_classes(const Train *t) {
+  if (t->labels < 0) return 0;
+  return (int)t->compiler.graph->nodes[t->plan->tensors[t->labels].value]->attr.below;
+}
+
 // Batches are copied to these inputs as they are (train_put_batch).
 static int need_form(const Train *t, int at, Dtype dtype, int rank, const char *form, Error *err) {
   const PlanTensor *x = at < 0 ? NULL : &t->plan->tensors[at];
@@ -30,6 +35,11 @@ static int need_forms(const Train *t, Error *err) {
   if (code || t->images < 0) return code;
   const PlanTensor *images = &t->plan->tensors[t->images];
   const PlanTensor *labels = t->labels < 0 ? images : &t->plan->tensors[t->labels];
+  if (labels != images && !train_classes(t)) // labels beyond the classes would be read all the same
+    return err_set(err, ExitUsage,
+                   "%s: the input 'labels' does not say how many classes there are: below = 10, "
+                   "say, or nn.images",
+                   labels->loc);
   if (labels->shape[0] == images->shape[0]) return ExitOk;
   return err_set(err, ExitUsage, "%s: %lld 'labels' for the %lld 'images' of %s", labels->loc,
                  (long long)labels->shape[0], (long long)images->shape[0], images->loc);

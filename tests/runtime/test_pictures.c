@@ -100,7 +100,8 @@ static void folders_refused(void **state) {
   assert_non_null(strstr(err.message, "/q/train/two/a.png': is not a PNG; convert it"));
   dataset_close(dataset);
   refuse("q", kTrain, "image",
-         "/q/train/two/a.png': is not a PNG; convert it, for example with `convert in.jpg out.png`");
+         "/q/train/two/a.png': is not a PNG; convert it, for example with `convert in.jpg "
+         "out.png`");
   write_bytes(temp_path("q/train/one/a.png"), "\x89PNG\r\n\x1a\n....", 12);
   refuse("q", kTrain, "image", "/q/train/one/a.png': broken PNG: the file is truncated");
   write_png("q/train/one/a.png", 4, 2, 0), write_png("q/train/two/a.png", 4, 2, 0);

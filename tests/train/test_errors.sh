@@ -46,7 +46,9 @@ ok "going on from nothing" \
   run $data --resume --out-dir "$at"
 ok "a folder that cannot be made" fails 5 "--out-dir $work/data/train_images.npy/at: Not a" \
   run $data --out-dir "$work/data/train_images.npy/at"
-nested() { train --steps 1 --out-dir "$work/a/b//c/" && [ -e "$work/a/b/c/tiny_last.safetensors" ]; }
+nested() {
+  train --steps 1 --out-dir "$work/a/b//c/" && [ -e "$work/a/b/c/tiny_last.safetensors" ]
+}
 ok "a folder below others that are not there yet" nested
 
 # ---- a loss that is not finite ------------------------------------------------------------------

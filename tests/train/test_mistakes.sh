@@ -22,14 +22,14 @@ run() {
 # wrong LINE TEXT OPTIONS...: of the model, which fails at this line
 wrong() { model "${@:3}"; fails 2 "$work/m.lua:$1: $2" run; }
 
-# ---- the inputs -----------------------------------------------------------------------------------
+# ---- the inputs ---------------------------------------------------------------------------------
 inputs() { # inputs LINE TEXT IMAGES LABELS: as arguments of nn.input behind the name
   model "" "loss = (logits:sum() + labels:to('f32'):sum()) * 0.001" "
   local x = nn.input('images', $3):to('f32')
   local labels = nn.input('labels', $4)"
   fails 2 "$work/m.lua:$1: $2" run
 }
-u8="{8, 3, 8, 8}, {dtype = 'u8'}" i32="{8}, {dtype = 'i32'}"
+u8="{8, 3, 8, 8}, {dtype = 'u8'}" i32="{8}, {dtype = 'i32', below = 4}"
 for dtype in f32 i32 f16; do
   ok "images in $dtype" inputs 4 \
     "the input 'images' is $dtype (8, 3, 8, 8), a data set gives u8 (N, C, H, W): nn.images" \
@@ -42,19 +42,21 @@ done
 ok "pictures in a row" inputs 4 "the input 'images' is u8 (8, 192), a data set gives u8" \
   "{8, 192}, {dtype = 'u8'}" "$i32"
 ok "fewer labels than pictures" inputs 5 "4 'labels' for the 8 'images' of $work/m.lua:4" "$u8" \
-  "{4}, {dtype = 'i32'}"
+  "{4}, {dtype = 'i32', below = 4}"
+ok "labels of any number of classes" inputs 5 "the input 'labels' does not say how many classes" \
+  "$u8" "{8}, {dtype = 'i32'}"
 own() { inputs 0 "" "$u8" "$i32"; run; }
 ok "inputs of one's own, as a data set has them" own
 
-# ---- the batch ------------------------------------------------------------------------------------
+# ---- the batch ----------------------------------------------------------------------------------
 mean='loss = logits:cross_entropy(labels)'
 ok "another batch than the pictures'" wrong 2 "train: the batch is 4, but the input 'images' is " \
   "" "$mean" "$pictures" 4
 ok "no batch" wrong 2 "train: batch = 0: wants at least 1" "" "$mean" "$pictures" 0
 ok "less than no batch" wrong 2 "train: batch = -3: wants at least 1" "" "$mean" "$pictures" -3
 
-# ---- what the function returns --------------------------------------------------------------------
-ok "a value without a name" wrong 2 "train: the function returns {loss = ..., accuracy = ...}: each" \
+# ---- what the function returns ------------------------------------------------------------------
+ok "a value without a name" wrong 2 "train: the function returns {loss = ..., accuracy = ...}: " \
   "" "$mean, [1] = x:mean()"
 for name in step lr grad_norm epoch seconds; do
   ok "a metric called $name" wrong 2 "train: '$name' is a number of the run itself: give" \
@@ -69,11 +71,11 @@ ok "nn.train twice" twice
 shared() {
   model "" "" "$pictures
   local before = x:flatten():linear('fc', {out = 4})"
-  fails 2 "'fc.weight' is declared already, at $work/m.lua:4; a weight of two places is made once" run
+  fails 2 "'fc.weight' is declared already, at $work/m.lua:4; a weight of two places is made" run
 }
 ok "a layer's name for two places" shared
 
-# ---- options of the optimizer and the schedule ----------------------------------------------------
+# ---- options of the optimizer and the schedule --------------------------------------------------
 # option TEXT OPTIONS: of nn.train
 option() { wrong 2 "$1" "$2"; }
 rate="train: lr = "
@@ -83,7 +85,7 @@ ok "milestones that are steps" option "train: milestones = {10, 15}: wants parts
   "milestones = {10, 15}"
 ok "no_decay = 3" option "optimize: no_decay: wants a pattern of names, as" "no_decay = 3"
 ok "no_decay = {3}" option "optimize: no_decay: wants a pattern of names, as" "no_decay = {3}"
-ok "a group's rate that is no number" option "optimize: group: lr = 'a': wants a number, 0 or more" \
+ok "a group's rate that is no number" option "optimize: group: lr = 'a': wants a number" \
   "groups = {{match = 'fc.bias', lr = 'a'}}"
 ok "a group in place of groups" option "optimize: groups has 'lr', but is a list of groups: {{" \
   "groups = {lr = 0.1}"
@@ -112,7 +114,7 @@ for momentum in 1.5 -1; do
   x = x:batch_norm2d('bn', {momentum = $momentum})"
 done
 
-# ---- options of the command line ------------------------------------------------------------------
+# ---- options of the command line ----------------------------------------------------------------
 # typed TEXT OPTION...: a message names the option as it was typed
 typed() { model ""; fails 2 "$1" run "${@:2}"; }
 ok "--lr nan" typed "--lr nan: wants a number" --lr nan

@@ -251,7 +251,8 @@ beyond() { # a run that fails is a row, and the others run
 import json, sys
 rows = {row["lr"]: row for row in json.load(sys.stdin)["sweep"]}
 assert list(rows) == sys.argv[1].split(",") and rows["0.1"]["loss"] > 0, rows
-assert "the loss is" in rows["1e30"]["error"] and "loss" not in rows["1e30"], rows' $lr <"$work/rows" || return
+assert "the loss is" in rows["1e30"]["error"] and "loss" not in rows["1e30"], rows' \
+      $lr <"$work/rows" || return
   done
   train --steps 3 --sweep lr=1e30,0.1 --sweep batch=8,1000 >"$work/rows" 2>"$work/err"
   [ $? = 1 ] && grep -q "3 of 4 runs failed" "$work/err" && [ "$(wc -l <"$work/rows")" = 5 ] &&
