@@ -188,9 +188,10 @@ static int unknown_option(const char *name, const char *verb, Error *err) {
 
 // ---- values -----------------------------------------------------------------------------------
 
-static int add_set(Cli *cli, const char *name, const char *value, Error *err) {
+static int add_set(Cli *cli, const char *name, const char *value, const char *flag, Error *err) {
   if (cli->nset == kMostSets) return err_set(err, ExitUsage, "more than %d --set", kMostSets);
   cli->set_name[cli->nset] = name;
+  cli->set_flag[cli->nset] = flag;
   cli->set_value[cli->nset++] = value;
   return ExitOk;
 }
@@ -214,7 +215,7 @@ static int take_set(Cli *cli, char *text, Error *err) {
     cli->dtype = equal + 1;
     return ExitOk;
   }
-  return add_set(cli, text, equal + 1, err);
+  return add_set(cli, text, equal + 1, NULL, err);
 }
 
 // A list, separated by commas; of an option that is given again, all count.
@@ -236,7 +237,7 @@ static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
   case KindSet:
     return take_set(cli, value, err);
   case KindSetting:
-    return add_set(cli, setting_name(cli, o->name), value, err);
+    return add_set(cli, setting_name(cli, o->name), value, o->name, err);
   case KindList:
     return add_to_list(cli, o, value, err);
   case KindSweep:

@@ -24,7 +24,8 @@ struct Cli {
   const char *verb;
   const char *model; // the positional argument
   const char *set_name[kMostSets], *set_value[kMostSets];
-  char setting[kMostSets][24]; // settings named by options, as label_smoothing
+  const char *set_flag[kMostSets]; // the option that gave it, as label-smoothing; null: --set
+  char setting[kMostSets][24];     // settings named by options, as label_smoothing
   int nset;
   char joined[1024]; // lists of options that were given more than once
   size_t njoined;

@@ -49,6 +49,7 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
                  .nset = cli->nset,
                  .set_name = (const char **)cli->set_name,
                  .set_value = (const char **)cli->set_value,
+                 .set_flag = (const char **)cli->set_flag,
                  .stage = cli->stage,
                  .no_flash = cli->no_flash,
                  .recompute = cli->recompute,

@@ -137,8 +137,8 @@ typedef struct Options {        // what the user asked of a compilation
   const char *model;            // path of the model file
   const char *lowering, *dtype; // fused, unfused; fp32, tf32, fp16, bf16
   const Arch *arch;
-  int nset; // --set name=value
-  const char **set_name, **set_value;
+  int nset; // --set name=value; flag: the option that it was given by, null: --set; none: null
+  const char **set_name, **set_value, **set_flag;
   int (*read_numbers)(const char *path, Numbers *numbers, Error *err);
   const Tuning *tuning;  // measured tiles; null: the model alone decides
   const char *device;    // whose measurements count

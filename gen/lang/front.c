@@ -252,17 +252,26 @@ static int lua_to_text(lua_State *lua) {
 
 // ---- settings and places ----------------------------------------------------------------------
 
-static int lua_setting(lua_State *lua) { // setting(name, default as text) -> text given, or nil
+// setting(name, default as text) -> the text given and how ("--lr 1", "--set lr=1"), or nil
+static int lua_setting(lua_State *lua) {
   Compiler *c = front_compiler(lua);
-  const char *name = luaL_checkstring(lua, 1), *given = NULL;
+  const char *name = luaL_checkstring(lua, 1), *given = NULL, *flag = NULL;
   for (int i = 0; i < c->options.nset; i++)
-    if (!strcmp(c->options.set_name[i], name)) given = c->options.set_value[i];
+    if (!strcmp(c->options.set_name[i], name)) {
+      given = c->options.set_value[i];
+      flag = c->options.set_flag ? c->options.set_flag[i] : NULL;
+    }
   c->settings = arena_grow(c->arena, c->settings, c->nsettings, sizeof *c->settings);
   const char *fallback = arena_dup(c->arena, luaL_checkstring(lua, 2));
   c->settings[c->nsettings++] =
       (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback};
   lua_pushstring(lua, given);
-  return 1;
+  if (!given) return 1;
+  if (flag)
+    lua_pushfstring(lua, "--%s %s", flag, given);
+  else
+    lua_pushfstring(lua, "--set %s=%s", name, given);
+  return 2;
 }
 
 void front_check_name(lua_State *lua, const char *name) {

@@ -264,14 +264,16 @@ static void check_settings(Compiler *c) {
     }
     if (known) continue;
     const char *near = text_nearest(name, names, count);
-    if (near)
-      err_code(c, ExitUsage, "--set %s: %s has no such setting; did you mean '%s'?", name,
-               c->options.model, near);
+    const char *flag = c->options.set_flag ? c->options.set_flag[i] : NULL;
+    const char *given = flag ? arena_printf(c->arena, "--%s: %s has no setting '%s'", flag,
+                                            c->options.model, name)
+                             : arena_printf(c->arena, "--set %s: %s has no such setting", name,
+                                            c->options.model);
+    if (near) err_code(c, ExitUsage, "%s; did you mean '%s'?", given, near);
     Buffer list = {0};
     for (int j = 0; j < count; j++) buffer_put(&list, j ? ", %s" : "%s", names[j]);
     const char *all = count ? buffer_take(&list, c->arena) : "none";
-    err_code(c, ExitUsage, "--set %s: %s has no such setting; it has: %s", name, c->options.model,
-             all);
+    err_code(c, ExitUsage, "%s; it has: %s", given, all);
   }
 }
 

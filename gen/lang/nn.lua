@@ -21,6 +21,7 @@ local REQUIRED, whole, join, tensor = tools.REQUIRED, tools.whole, tools.join, t
 
 core.tools = tools
 tools.buffers = {}
+tools.inputs = {} -- by name
 tools.training = {active = false, scaled = false, seed = 0} -- nn_train.lua
 function tools.define(signature, torch, f) return tools.declare(nn, signature, torch, f) end
 function tools.define_here(signature, torch, f)
@@ -47,7 +48,9 @@ end
 -- run makes them up; 0: any.
 define_here("input(name: string, shape: any, {dtype: string = f32, below: whole = 0})",
             "", function(name, dims, o)
-  return core.input(name, dims, o.dtype, o.below)
+  local x = core.input(name, dims, o.dtype, o.below)
+  tools.inputs[name] = x
+  return x
 end)
 
 -- The position along an axis of a tensor of this shape, from 0, as i32. Nothing is read for it.
@@ -188,20 +191,20 @@ function nn.config(defaults)
   table.sort(names)
   for _, name in ipairs(names) do
     local default = defaults[name]
-    local given = core.setting(name, tostring(default))
+    local given, how = core.setting(name, tostring(default))
     if given == nil then values[name] = default
     elseif type(default) == "number" then
       local number = tonumber(given)
       if not number or number - number ~= 0 then
-        fail("--set %s=%s: wants a number", name, given)
+        fail("%s: wants a number", how)
       end
       values[name] = number
       if math.type(default) == "integer" and math.type(values[name]) ~= "integer" then
-        fail("--set %s=%s: wants a whole number", name, given)
+        fail("%s: wants a whole number", how)
       end
     elseif type(default) == "boolean" then
       if given ~= "true" and given ~= "false" then
-        fail("--set %s=%s: wants true or false", name, given)
+        fail("%s: wants true or false", how)
       end
       values[name] = given == "true"
     else values[name] = given end

@@ -48,12 +48,15 @@ end
 -- labels, of the shape without that axis, or a probability of each class, of the shape of x. Rows
 -- whose label is ignore_index do not count; weight is a tensor of a number for each class, by which
 -- its rows, and their share of the mean, are multiplied; of probabilities the mean divides by rows.
+-- label_smoothing is 0, or in the function of nn.train what --label-smoothing says.
 define([[cross_entropy(x|logits: tensor, labels|target: tensor, {axis: axis = -1,
-       label_smoothing: number = 0, ignore_index: whole = -100, weight: tensor = nil,
+       label_smoothing: number = nil, ignore_index: whole = -100, weight: tensor = nil,
        reduction: none/mean/sum = mean})]],
        "F.cross_entropy, nn.CrossEntropyLoss", function(given, labels, o)
   local x, wide = classes_last(given, o.axis)
-  local rank, C, s = #wide, shape(x)[#wide], o.label_smoothing
+  local rank, C = #wide, shape(x)[#wide]
+  local s = o.label_smoothing or tools.training.smoothing or 0
+  tools.training.smooths = true
   if s < 0 or s > 1 then fail("cross_entropy: label_smoothing = %g: wants 0 to 1", s) end
   want_weight("cross_entropy", o.weight, C)
   local function weighed(v) return o.weight and v * tools.along(o.weight, rank, rank) or v end

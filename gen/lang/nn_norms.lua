@@ -72,7 +72,7 @@ end
 -- with batch_norm1d, with the running statistics; in the entry train, or with training = true, with
 -- the batch's, which move the running ones by `momentum` (the variance over n - 1). Parameters
 -- name.weight, bias (C): 1, 0; buffers name.running_mean, running_var (C): 0, 1.
-define([[batch_norm{1,2,3}d(x: tensor, name: name, {eps: number = 1e-5, momentum: number = 0.1,
+define([[batch_norm{1,2,3}d(x: tensor, name: name, {eps: number = 1e-5, momentum: chance = 0.1,
        affine: boolean = true, track_running_stats: boolean = true,
        training: boolean = false})]], "nn.BatchNorm#d", batch_norm)
 -- What of the running statistics is after a step: `old` moved to `now` by momentum.
@@ -83,7 +83,7 @@ local function moved(old, now, momentum) return old and old + (now - old) * mome
 -- them.
 define_functional([[batch_norm(x: tensor, running_mean: tensor = nil, running_var: tensor = nil,
                   weight: tensor = nil, bias: tensor = nil, training: boolean = false,
-                  momentum: number = 0.1, eps: number = 1e-5)]],
+                  momentum: chance = 0.1, eps: number = 1e-5)]],
                   "F.batch_norm", function(x, mean, var, weight, bias, training, momentum, eps)
   local dims = shape(x)
   if #dims < 2 then fail("batch_norm: wants (N, C, ...), not %s", tostring(x)) end
@@ -231,7 +231,7 @@ end
 -- bias (C). With track_running_stats buffers name.running_mean, running_var (C), used in place of
 -- them but in the entry train, or with training = true, where they are moved by `momentum`.
 define([[instance_norm{1,2,3}d(x: image#, name: name, {eps: number = 1e-5,
-       momentum: number = 0.1, affine: boolean = false, track_running_stats: boolean = false,
+       momentum: chance = 0.1, affine: boolean = false, track_running_stats: boolean = false,
        training: boolean = false})]], "nn.InstanceNorm#d", function(rank)
   local what = "instance_norm" .. rank .. "d"
   return function(x, o)
@@ -255,7 +255,7 @@ end)
 -- further results are what they are after it.
 define_functional([[instance_norm(x: tensor, running_mean: tensor = nil, running_var: tensor = nil,
                   weight: tensor = nil, bias: tensor = nil, use_input_stats: boolean = true,
-                  momentum: number = 0.1, eps: number = 1e-5)]],
+                  momentum: chance = 0.1, eps: number = 1e-5)]],
                   "F.instance_norm", function(x, mean, var, weight, bias, own, momentum, eps)
   if not own then return nn.functional.batch_norm(x, mean, var, weight, bias, {eps = eps}) end
   return of_instances("instance_norm", x, mean, var, momentum, eps, weight, bias)

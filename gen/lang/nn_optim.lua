@@ -40,6 +40,8 @@ end
 -- first `warmup` steps rise in a straight line, step t by (t + 1) / warmup.
 function nn.schedule(name, at, total, given)
   local o = options("schedule", given, {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1})
+  tools.check_ranges("schedule", o)
+  tools.check_milestones("schedule", o.milestones)
   local f = schedules[name]
       or fail("schedule: '%s' is none of constant, step, cosine, one_cycle", tostring(name))
   at, total = at:to("f32"), core.is_tensor(total) and total:to("f32") or total + at:to("f32") * 0.0
@@ -138,6 +140,45 @@ optimizers.muon = {
     return p * (1 - lr * o.weight_decay) - orthogonal(ahead, o.eps) * (lr * size)
   end}
 
+-- ---- what options may be ------------------------------------------------------------------------
+
+-- The numbers from `least` up to, but not, `below`.
+local any_size = {least = 0, below = math.huge, text = "a number, 0 or more"}
+local share = {least = 0, below = 1, text = "a number from 0 up to, but not, 1"}
+local ranges = {lr = any_size, adamw_lr = any_size, weight_decay = any_size, eps = any_size,
+                gamma = any_size, clip_value = any_size, clip_norm = any_size, warmup = any_size,
+                momentum = share, beta1 = share, beta2 = share, ema = share}
+-- Tensors are for the ops that take them.
+local function check_range(what, key, v)
+  local range = ranges[key]
+  if not range or core.is_tensor(v) then return end
+  if type(v) ~= "number" or not (v >= range.least and v < range.below) then
+    fail("%s: %s = %s: wants %s", what, key, tools.said(v), range.text)
+  end
+end
+local function check_ranges(what, o) -- false: an option that is not there
+  for _, key in ipairs(tools.sorted_keys(o)) do
+    if o[key] ~= false then check_range(what, key, o[key]) end
+  end
+  if o.nesterov ~= nil and type(o.nesterov) ~= "boolean" then
+    fail("%s: nesterov = %s: wants true or false", what, tools.said(o.nesterov))
+  end
+end
+tools.check_ranges = check_ranges
+
+local function check_milestones(what, list)
+  local parts = type(list) == "table"
+  for key, part in pairs(parts and list or {}) do
+    parts = parts and math.type(key) == "integer" and type(part) == "number"
+        and part >= 0 and part <= 1
+  end
+  if not parts then
+    fail("%s: milestones = %s: wants parts of the run, each from 0 to 1, as in {0.5, 0.75}", what,
+         tools.said(list))
+  end
+end
+tools.check_milestones = check_milestones
+
 -- ---- one step -----------------------------------------------------------------------------------
 
 -- Does a name, or a layer that contains it, fit a pattern in which * stands for anything?
@@ -160,13 +201,17 @@ local function any_fits(list, name)
 end
 
 -- A dynamic scale of the loss, for gradients in f16: halved where a gradient is not finite, and
--- then nothing else changes; doubled after 2000 good steps in a row.
+-- then nothing else changes; doubled after 2000 good steps in a row, up to 2^24: no f16 gradient
+-- is so small that it needs more (2^-24 is the least there is), and beyond f32's range halving
+-- would not help.
+local most_scale = 2.0^24
 local function loss_scale(prefix, now)
   local scale = core.state(prefix .. "loss_scale", {1}, "f32", "constant", 65536)
   local good = core.state(prefix .. "good_steps", {1}, "i32", "constant", 0)
   return scale, function(finite)
     local enough = op.ge(good, 1999)
-    local size = op.where(finite, op.where(enough, scale * 2.0, scale), scale * 0.5)
+    local size = op.where(finite, op.where(enough, op.min(scale * 2.0, most_scale), scale),
+                          scale * 0.5)
     local count = op.where(finite, op.where(enough, 0, good + 1), 0)
     core.update(scale, now and op.where(now, size, scale) or size)
     core.update(good, now and op.where(now, count, good) or count)
@@ -220,12 +265,22 @@ local function options_of(name, o, known)
       break
     end
   end
+  if own.nesterov and own.momentum == 0 then
+    fail("optimize: nesterov = true looks ahead by momentum: wants a momentum, as 0.9")
+  end
   return own
 end
 
 -- Each pattern is of some of these parameters, frozen ones too.
 local function check_patterns(what, patterns, list)
-  for _, pattern in ipairs(type(patterns) == "table" and patterns or {patterns}) do
+  local each = type(patterns) == "table" and patterns or {patterns}
+  for key, pattern in pairs(each) do
+    if math.type(key) ~= "integer" or type(pattern) ~= "string" then
+      fail("optimize: %s: wants a pattern of names, as \"*.bias\", or a list of them, not %s", what,
+           tools.said(math.type(key) == "integer" and pattern or patterns))
+    end
+  end
+  for _, pattern in ipairs(each) do
     local found, names = false, {}
     for i, p in ipairs(list) do
       names[i] = i < 12 and core.name(p) or i == 12 and "..." or nil
@@ -238,11 +293,19 @@ local function check_patterns(what, patterns, list)
   end
 end
 local function check_groups(groups, list)
-  for _, group in ipairs(groups) do
+  local form = "{{match = \"*.bias\", lr = 0.1}, ...}"
+  if type(groups) ~= "table" then
+    fail("optimize: groups = %s: wants a list, %s", tools.said(groups), form)
+  end
+  for key, group in pairs(groups) do
+    if math.type(key) ~= "integer" then
+      fail("optimize: groups has '%s', but is a list of groups: %s", tostring(key), form)
+    end
     if type(group) ~= "table" or not group.match then
       fail("optimize: a group wants {match = \"*.bias\", ...}")
     end
     check_patterns("group", group.match, list)
+    check_ranges("optimize: group", group)
   end
 end
 
@@ -282,6 +345,7 @@ function nn.optimize(loss, given)
   for key, value in pairs(kind.known) do known[key] = value end
   local o = options("optimize", given, known)
   local list, all = {}, o.parameters or nn.parameters()
+  check_ranges("optimize", o)
   check_groups(o.groups, all)
   check_patterns("no_decay", o.no_decay, all)
   for _, p in ipairs(all) do

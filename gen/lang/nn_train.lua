@@ -198,6 +198,37 @@ local function keep_example(name, x, batch)
 end
 local kept = {embedding = true, reconstruction = true}
 
+-- Numbers that a run has of its own, in its log too.
+local of_the_run = {step = true, steps = true, lr = true, grad_norm = true, epoch = true,
+                    seconds = true}
+-- The names of what the function of nn.train returned, in order.
+local function numbers_of(made)
+  local names = {}
+  for name in pairs(made) do
+    if type(name) ~= "string" then
+      fail("train: the function returns {loss = ..., accuracy = ...}: each value has a name, " ..
+           "not the number %s", tostring(name))
+    end
+    if of_the_run[name] then
+      fail("train: '%s' is a number of the run itself: give what the function returns another name",
+           name)
+    end
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  return names
+end
+
+-- The batch of nn.train is that of the pictures.
+local function check_pictures(batch)
+  local images = tools.inputs.images
+  local has = images and shape(images)[1]
+  if images and has ~= batch then
+    fail("train: the batch is %d, but the input 'images' is %s: wants as many pictures", batch,
+         tostring(images))
+  end
+end
+
 -- The entry `neighbours`, a block of `batch` examples at a time: of the five other examples whose
 -- embeddings lie nearest (Euclidean, exact; at equal distance the earlier ones), the share that has
 -- the example's class, summed up over the examples of the block. Where there are fewer than five
@@ -235,22 +266,33 @@ end
 -- moving average of the weights. An `embedding` among the values (of each example some numbers) is
 -- for mar_at_5, how many of an example's five nearest neighbours in the test split share its class;
 -- a `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command
--- line's --lr, --warmup, --epochs and so on come before them. Without training (nn.trains) nothing
--- is made.
+-- line's --lr, --warmup, --epochs and so on come before them; --label-smoothing is that of each
+-- cross_entropy that states none. Without training (nn.trains) nothing is made.
 function nn.train(batch, f, given)
   if math.type(batch) ~= "integer" or type(f) ~= "function" then
     fail("train: wants the batch, a function that returns {loss = ...}, and options")
   end
+  count("train: batch", batch)
   local known = {}
   for key, value in pairs(recipe) do known[key] = value end
   for _, key in ipairs(of_optimizers) do known[key] = false end
   local o = options("train", given, known)
   tools.checks.number("train: lr", o.lr)
+  o.epochs = count("train: epochs", o.epochs)
+  o.accumulate = count("train: accumulate", o.accumulate)
+  tools.check_ranges("train", o)
+  tools.check_milestones("train", o.milestones)
+  if mode.declared then
+    fail("train: nn.train was called before: a model is trained in one way, of one loss, which " ..
+         "may be a sum")
+  end
+  mode.declared = true
   if not core.trains() then return end
   local set = nn.config{optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
                         warmup = o.warmup, epochs = o.epochs,
                         clip_norm = o.clip_norm + 0.0, loss_scaling = false, freeze = "", seed = 0,
-                            ema = o.ema + 0.0, accumulate = o.accumulate, eval_examples = 0}
+                            ema = o.ema + 0.0, accumulate = o.accumulate, eval_examples = 0,
+                        label_smoothing = 0.0}
   if set.lr < 0 then fail("train: lr = %g: wants 0 or more", set.lr) end
   if set.epochs < 1 or set.epochs > 1000000000 then
     fail("train: epochs = %d: wants 1 or more, at most 10^9", set.epochs)
@@ -272,10 +314,8 @@ function nn.train(batch, f, given)
     if type(made) ~= "table" or not core.is_tensor(made.loss) then
       fail("train: the function returns {loss = a tensor, ...}")
     end
-    local names = {}
-    for name in pairs(made) do names[#names + 1] = name end
-    table.sort(names)
-    for _, name in ipairs(names) do
+    check_pictures(batch)
+    for _, name in ipairs(numbers_of(made)) do
       if kept[name] then
         if entry == "eval" then
           local x, n = keep_example(name, made[name], batch)
@@ -292,6 +332,7 @@ function nn.train(batch, f, given)
     end
     return made.loss
   end
+  mode.smoothing, mode.smooths = set.label_smoothing, set.label_smoothing == 0
   nn.entry("train", function()
     local step = core.state("train.step", {1}, "i32", "constant", 0)
     local total = core.state("train.steps", {1}, "i32", "constant", 1000)
@@ -326,6 +367,8 @@ function nn.train(batch, f, given)
     read_averages(averaged or {})
     values("eval", op.max(valid, 1))
   end)
+  if not mode.smooths then fail("--label-smoothing: the model's loss has no cross_entropy") end
+  mode.smoothing = nil
   if padded[1] then nn.config{counts_padding = table.concat(padded, ", ")} end -- for the verb
   if width and set.eval_examples > 0 then
     nn.entry("neighbours", function()

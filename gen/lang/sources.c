@@ -25,6 +25,12 @@ static Type read_shape(lua_State *lua, int at, const char *what) {
   return type_make(DtF32, rank, dim);
 }
 
+static const char *how_to_share(const Node *like) {
+  return like->op->form == SourceParam ? "; a weight of two places is made once, by nn.param, and "
+                                         "given to both: nn.functional.linear(x, weight)"
+                                       : "";
+}
+
 // A source of this name that another entry declares is the same one, if it is alike; else each has
 // a name of its own. The registry keeps who has it, and which entry declared it last.
 static Node *declared_before(lua_State *lua, const char *name, const Node *like) {
@@ -36,8 +42,8 @@ static Node *declared_before(lua_State *lua, const char *name, const Node *like)
   lua_getfield(lua, -2, name);
   bool again = known && lua_tointeger(lua, -1) == c->entry;
   if (again)
-    err_at(c, front_here(lua), "'%s' is declared already, at %s:%d", name, n->loc.file,
-           n->loc.line);
+    err_at(c, front_here(lua), "'%s' is declared already, at %s:%d%s", name, n->loc.file,
+           n->loc.line, how_to_share(like));
   const Attr *a = &like->attr, *b = n ? &n->attr : a;
   bool alike = n && n->op == like->op && type_same_shape(&n->type, &like->type) &&
                n->type.dtype == like->type.dtype && a->init == b->init && a->init_a == b->init_a &&

@@ -64,66 +64,51 @@ static int need_train(const Train *t, Error *err) {
       t->cli->model);
 }
 
-static int need_one_fit(const Train *t, const char *option, const char *pattern, Error *err) {
+// `moves`: a weight that training changes fits the option. What is frozen and changes all the same
+// is a running statistic.
+static int need_one_fit(const Train *t, const char *option, bool moves, const char *pattern,
+                        Error *err) {
   char names[256] = "";
+  const char *moving = NULL;
   for (int i = 0; i < t->plan->ntensors; i++) {
     const char *name = t->plan->tensors[i].name;
     if (!params_has(&t->plan->tensors[i]) || !train_is_weight(t, name)) continue;
-    if (train_fits(pattern, name)) return ExitOk;
+    bool fit = train_fits(pattern, name), moved = t->plan->tensors[i].role == RoleState;
+    if (fit && (moves || !moved)) return ExitOk;
+    if (fit) moving = name;
     size_t used = strlen(names);
     snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
   }
+  if (moving)
+    return err_set(err, ExitUsage,
+                   "--%s '%s': '%s' is a statistic, which training keeps, but does not train",
+                   option, pattern, moving);
   return err_set(err, ExitUsage, "--%s '%s' matches no parameter of %s: %s%s", option, pattern,
                  t->cli->model, names, strlen(names) == sizeof names - 1 ? "..." : "");
 }
 
 // Each pattern of --freeze or --reset must match a parameter.
-static int need_fit(const Train *t, const char *option, const char *patterns, Error *err) {
+static int need_fit(const Train *t, const char *option, bool moves, const char *patterns,
+                    Error *err) {
   char one[1024];
   int code = ExitOk;
   for (const char *at = patterns; at && *at && !code;) {
     size_t length = strcspn(at, ",");
     snprintf(one, sizeof one, "%.*s", (int)length, at);
-    code = need_one_fit(t, option, one, err);
+    if (!length)
+      code = err_set(err, ExitUsage, "--%s '%s': wants patterns, with a comma between them", option,
+                     patterns);
+    if (!code) code = need_one_fit(t, option, moves, one, err);
     at += length + (at[length] == ',');
-  }
-  return code;
-}
-
-// What an entry reads of the outside is what open_feed gives it.
-static int need_fed(const Train *t, const PlanEntry *entry, Error *err) {
-  for (int i = 0; i < entry->nsteps; i++) {
-    const PlanStep *step = &entry->steps[i];
-    const PlanKernel *kernel = step->kind == StepLaunch ? &t->plan->kernels[step->kernel] : NULL;
-    for (int j = 0; kernel && j < kernel->nargs; j++) {
-      int at = kernel->args[j].tensor;
-      if (at == t->images || at == t->labels || at == t->valid) continue;
-      const PlanTensor *input = &t->plan->tensors[at];
-      if (input->role == RoleInput)
-        return err_set(err, ExitUsage,
-                       "%s: the entry `%s` reads the input '%s', which no data gives: pictures "
-                       "and labels are nn.images, numbers by chance nn.random",
-                       input->loc, entry->name, input->name);
-    }
-  }
-  return ExitOk;
-}
-
-static int need_inputs(const Train *t, Error *err) {
-  int code = ExitOk;
-  for (int i = 0; i < t->plan->nentries && !code; i++) {
-    const PlanEntry *entry = &t->plan->entries[i];
-    if (!strcmp(entry->name, "train") || !strcmp(entry->name, "eval"))
-      code = need_fed(t, entry, err);
   }
   return code;
 }
 
 static int find_tensors(Train *t, Error *err) {
   t->model = t->plan->model;
-  t->images = tensor_find(t->plan, "images");
-  t->labels = tensor_find(t->plan, "labels");
-  t->valid = tensor_find(t->plan, "valid");
+  t->images = train_find_input(t, "images");
+  t->labels = train_find_input(t, "labels");
+  t->valid = train_find_input(t, "valid");
   t->step = tensor_find(t->plan, "train.step");
   t->steps = tensor_find(t->plan, "train.steps");
   t->embedding = tensor_find(t->plan, "eval.embedding");
@@ -148,20 +133,17 @@ static int compile(Train *t, Error *err) {
   t->plan = plan_build(&t->compiler);
   code = need_train(t, err);
   if (!code) code = find_tensors(t, err);
-  if (!code) code = need_inputs(t, err);
-  if (!code) code = need_fit(t, "freeze", t->cli->freeze, err);
-  return code ? code : need_fit(t, "reset", t->cli->reset, err);
+  if (!code) code = train_need_inputs(t, err);
+  if (!code) code = need_fit(t, "freeze", false, t->cli->freeze, err);
+  return code ? code : need_fit(t, "reset", true, t->cli->reset, err);
 }
 
 // ---- data -------------------------------------------------------------------------------------
 
 static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) {
   const PlanTensor *images = &t->plan->tensors[t->images];
-  DatasetOptions options = {.split = split, .seed = (uint64_t)t->seed};
+  DatasetOptions options = {.split = split, .seed = (uint64_t)t->seed, .classes = train_classes(t)};
   memcpy(options.shape, images->shape + 1, sizeof options.shape);
-  const Graph *g = t->compiler.graph;
-  if (t->labels >= 0)
-    options.classes = (int)g->nodes[t->plan->tensors[t->labels].value]->attr.below;
   return dataset_open(t->cli->data, &options, data, err);
 }
 
@@ -173,8 +155,8 @@ static void warn_of_padding(const Train *t) {
   if (!names || !left || t->silent) return;
   snprintf(text, sizeof text,
            "eval %.200s: the last batch has %lld of %lld examples, and copies of the last one "
-           "count for the rest; return one number for each example, or give a --batch that divides "
-           "%lld",
+           "count for the rest; return one number for each example, made of that alone, or give a "
+           "--batch that divides %lld",
            names, left, (long long)t->batch, count);
   log_to_stderr().write(NULL, LogWarning, text);
 }
@@ -299,6 +281,13 @@ static void close_train(Train *t) {
 
 // ---- the verb ---------------------------------------------------------------------------------
 
+// An option of the verb that is a setting of the model, too. Room for four was checked (set_up).
+static void give(Cli *cli, const char *name, const char *value, const char *flag) {
+  cli->set_name[cli->nset] = name;
+  cli->set_flag[cli->nset] = flag;
+  cli->set_value[cli->nset++] = value;
+}
+
 static int take_amp(Cli *cli, Error *err) {
   if (!cli->amp) return ExitOk;
   if (strcmp(cli->amp, "fp16") && strcmp(cli->amp, "bf16"))
@@ -306,9 +295,7 @@ static int take_amp(Cli *cli, Error *err) {
   if (strcmp(cli->dtype, "fp32") && strcmp(cli->dtype, cli->amp))
     return err_set(err, ExitUsage, "--amp %s and --dtype %s: one of the two", cli->amp, cli->dtype);
   cli->dtype = cli->amp;
-  if (strcmp(cli->amp, "fp16")) return ExitOk;
-  cli->set_name[cli->nset] = "loss_scaling";
-  cli->set_value[cli->nset++] = "true";
+  if (!strcmp(cli->amp, "fp16")) give(cli, "loss_scaling", "true", "amp");
   return ExitOk;
 }
 
@@ -348,8 +335,8 @@ static int set_up(Cli *cli, Train *t, Error *err) {
   if (cli->resume && cli->weights)
     return err_set(err, ExitUsage, "--resume continues from the checkpoint: leave out --init");
   if (cli->nset + 4 > kMostSets) return err_set(err, ExitUsage, "too many settings");
-  if (cli->freeze) cli->set_name[cli->nset] = "freeze", cli->set_value[cli->nset++] = cli->freeze;
-  if (cli->seed) cli->set_name[cli->nset] = "seed", cli->set_value[cli->nset++] = cli->seed;
+  if (cli->freeze) give(cli, "freeze", cli->freeze, "freeze");
+  if (cli->seed) give(cli, "seed", cli->seed, "seed");
   return take_amp(cli, err);
 }
 

@@ -83,6 +83,11 @@ void train_forget(Metrics *m);               // begins another epoch
 int train_one(const Cli *cli, TrainSummary *summary, Error *err); // summary null: prints
 int train_sweep(const Cli *cli, Error *err);                      // train_sweep.c: --sweep
 
+// train_inputs.c: what a data set gives are the inputs images, labels and valid.
+int train_find_input(const Train *t, const char *name); // -1: there is none
+int train_classes(const Train *t);                      // that the labels are of; 0: any
+int train_need_inputs(const Train *t, Error *err);
+
 // train_run.c: all steps; evaluation and checkpoints between epochs.
 int train_run(Train *t, Error *err);
 int train_open_loader(Train *t, int64_t first, Error *err);

@@ -120,9 +120,11 @@ static int launch(Train *t, Error *err) {
                                        : phases_run(t->loaded, "train", err);
 }
 
-static int one_step(Train *t, Error *err) {
+// *begun: the batch was there, and the states are no longer those after the step before.
+static int one_step(Train *t, bool *begun, Error *err) {
   range_push(t->device, "training_step");
   int code = train_next_batch(t, err);
+  *begun = !code;
   if (!code) code = launch(t, err);
   if (!code) code = tap_put(t->metrics.tap, err);
   range_pop(t->device);
@@ -223,8 +225,23 @@ static int stop(Train *t, Error *err) {
                  (long long)t->total, t->silent ? "" : "; --resume continues");
 }
 
+// After an error between two steps, of a picture that cannot be read, say: a checkpoint, so that
+// nothing that was trained is lost. Where the device is at fault that fails as well.
+static int leave(Train *t, Error *err) {
+  Error failed = {0};
+  if (t->silent || t->done == t->first) return err->code;
+  int code = read_all(t, &failed);
+  if (!code && !t->bad[0]) code = train_check_weights(t, &failed);
+  if (!code && !t->bad[0] && t->saved != t->done) code = train_save(t, "last", false, &failed);
+  if (code || t->bad[0]) return train_say_kept(t, err);
+  write_best(t);
+  return err_set(err, err->code, "%.2000s; stopped after step %lld of %lld; --resume continues",
+                 err->message, (long long)t->done, (long long)t->total);
+}
+
 static int run_steps_of(Train *t, Error *err) {
   int code = ExitOk;
+  bool begun = false;
   for (;;) {
     // after a signal at the end of an epoch, the resumed run evaluates
     bool at_end = t->done >= t->total || (t->done && t->done % t->per_epoch == 0);
@@ -233,14 +250,14 @@ static int run_steps_of(Train *t, Error *err) {
     if (code || interrupted) return code ? code : stop(t, err);
     if (at_end && epoch_ends(t)) code = after_epoch(t, err);
     if (!code && t->bad[0]) return train_find_bad(t, err);
-    if (code || interrupted) return code ? code : stop(t, err);
+    if (code || interrupted) return code ? leave(t, err) : stop(t, err);
     if (t->done >= t->total) return ExitOk;
     if (t->patience && t->bad_epochs >= t->patience) {
       save_or_warn(t);
       return ExitOk;
     }
-    code = one_step(t, err);
-    if (code) return code;
+    code = one_step(t, &begun, err);
+    if (code) return begun ? code : leave(t, err);
   }
 }
 

@@ -1,5 +1,5 @@
 // train_sweep.c: --sweep: a short run for each combination of some settings, and a table of their
-// results.
+// results; of a run that failed, why.
 #include "train.h"
 
 #include <jansson.h>
@@ -13,6 +13,7 @@ typedef struct Sweep {
   const char *value[kMostSweeps];
   char cell[kMostSweeps][64], model[4096];
   json_t *rows;
+  int failed; // of the rows
 } Sweep;
 
 static void free_sweep(Sweep *s) {
@@ -46,6 +47,7 @@ static int set(Sweep *s, Cli *cli, const char *name, const char *value, Error *e
     if (at >= kMostSets - 4) return err_set(err, ExitUsage, "too many settings");
     cli->set_name[at] = name;
     cli->set_value[at] = value;
+    cli->set_flag[at] = NULL;
     if (at == cli->nset) cli->nset++;
   }
   return ExitOk;
@@ -57,10 +59,26 @@ static void print_head(const Sweep *s) {
          "loss", "backward", "optimizer", "peak MB", "loss at end", "accuracy");
 }
 
-static void print_row(Sweep *s, const TrainSummary *t) {
-  json_t *row = json_object(), *phases = json_object();
+static json_t *add_row(Sweep *s) {
+  json_t *row = json_object();
   for (int i = 0; i < s->cli->nsweep; i++)
     json_object_set_new(row, s->text[i], json_string(s->cell[i]));
+  json_array_append_new(s->rows, row);
+  for (int i = 0; i < s->cli->nsweep && !s->cli->json; i++) printf("%-12s ", s->cell[i]);
+  return row;
+}
+
+// Of a run that failed: why.
+static void print_failed(Sweep *s, const Error *why) {
+  json_object_set_new(add_row(s), "error", json_string(why->message));
+  s->failed++;
+  if (s->cli->json) return;
+  printf("failed: %.*s\n", (int)strcspn(why->message, "\n"), why->message);
+  fflush(stdout);
+}
+
+static void print_row(Sweep *s, const TrainSummary *t) {
+  json_t *row = add_row(s), *phases = json_object();
   for (int i = 0; i < PhaseCount; i++)
     json_object_set_new(phases, phase_name(i), json_real(t->ms_phase[i]));
   json_object_set_new(row, "examples_per_second", json_real(t->rate));
@@ -69,9 +87,7 @@ static void print_row(Sweep *s, const TrainSummary *t) {
   json_object_set_new(row, "peak_bytes", json_integer(t->bytes));
   json_object_set_new(row, "loss", report_number(t->loss));
   json_object_set_new(row, "accuracy", report_number(t->accuracy));
-  json_array_append_new(s->rows, row);
   if (s->cli->json) return;
-  for (int i = 0; i < s->cli->nsweep; i++) printf("%-12s ", s->cell[i]);
   printf("%12.5g %10.4g", t->rate, t->ms_step);
   for (int i = 0; i < PhaseCount; i++) printf(" %10.4g", t->ms_phase[i]);
   printf(" %10.4g %11.4g", (double)t->bytes / 1e6, t->loss);
@@ -91,8 +107,14 @@ static int run_cell(Sweep *s, Error *err) {
   int code = ExitOk;
   for (int i = 0; i < s->cli->nsweep && !code; i++)
     code = set(s, &cli, s->text[i], s->cell[i], err);
-  if (!code) code = train_one(&cli, &summary, err);
-  if (!code) print_row(s, &summary);
+  if (code) return code;
+  Error why = {0};
+  if (!train_one(&cli, &summary, &why))
+    print_row(s, &summary);
+  else if (train_signal())
+    *err = why, code = why.code;
+  else
+    print_failed(s, &why); // the others run
   return code;
 }
 
@@ -143,13 +165,16 @@ int train_sweep(const Cli *cli, Error *err) {
   int code = check(&s, err);
   if (!code && !cli->json) print_head(&s);
   if (!code) code = run_from(&s, 0, err);
-  if (!code && cli->json) {
+  if (cli->json && (!code || json_array_size(s.rows))) {
     json_t *o = json_pack("{s:i, s:O}", "schema_version", 1, "sweep", s.rows);
-    if (json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+    if (json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) && !code)
       code = err_set(err, ExitBadInput, "stdout cannot be written");
     json_decref(o);
     printf("\n");
   }
+  if (!code && s.failed)
+    code = err_set(err, ExitMismatch, "--sweep: %d of %d runs failed", s.failed,
+                   (int)json_array_size(s.rows));
   free_sweep(&s);
   return code;
 }

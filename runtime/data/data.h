@@ -33,6 +33,10 @@ typedef struct NpyView { // an array as it lies in its file
 int npy_view(const char *path, NpyView *npy, Error *err);
 void npy_unview(NpyView *npy);
 
+// ---- image.c ----------------------------------------------------------------------------------
+
+int image_check(const char *path, Error *err); // a PNG's header, and that the file is whole
+
 // ---- resize.c ---------------------------------------------------------------------------------
 
 int resize_image(const Image *in, int width, int height, Image *out, Error *err);

@@ -2,8 +2,9 @@
 // PATH/val.
 //
 // Classes are the folders of train/ in the order of their bytes, also for the test set. Files are
-// decoded when they are read. A picture of another size is resized (resize.c) to the model's, or
-// when that is not known, to the first picture's.
+// looked at when the data set is opened (image_check) and decoded when they are read. A picture of
+// another size is resized (resize.c) to the model's, or when that is not known, to the first
+// picture's.
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -68,6 +69,10 @@ static bool is_folder(const char *path) {
 
 // ---- classes -----------------------------------------------------------------------------------
 
+static int refuse_empty(const char *folder, Error *err) {
+  return err_set(err, ExitBadInput, "PNG folders '%s': holds no PNG files", folder);
+}
+
 static int add_class(Dataset *dataset, const char *folder, const char *name, Error *err) {
   Labels *names = &dataset->names;
   for (const char *c = name; *c; c++) // names are printed to a terminal
@@ -82,17 +87,32 @@ static int add_class(Dataset *dataset, const char *folder, const char *name, Err
   return ExitOk;
 }
 
+// A folder without pictures is named: more likely that it should not be there than that it should.
+static int check_filled(const Dataset *dataset, const char *folder, Error *err) {
+  char path[PathRoom];
+  Listing files;
+  int rc = ExitOk;
+  for (int i = 0; i < dataset->names.count && !rc; i++) {
+    dataset_path(folder, dataset->names.names[i], path);
+    rc = list(path, is_png, &files, err);
+    if (!rc && !files.count) rc = refuse_empty(path, err);
+    free_listing(&files);
+  }
+  return rc;
+}
+
 static int check_classes(const Dataset *dataset, const char *folder, Error *err) {
   int count = dataset->names.count, model = dataset->options.classes;
   if (!count)
     return err_set(err, ExitBadInput,
                    "PNG folders '%s': holds no folders, one of PNG files per class", folder);
-  if (model && count > model)
-    return err_set(err, ExitBadInput,
-                   "PNG folders '%s': %d classes, the model has %d; give it more classes, or take "
-                   "another data set",
-                   folder, count, model);
-  return ExitOk;
+  if (!model || count <= model) return ExitOk;
+  int rc = check_filled(dataset, folder, err);
+  if (rc) return rc;
+  return err_set(err, ExitBadInput,
+                 "PNG folders '%s': %d classes, the model has %d; give it more classes, or take "
+                 "another data set",
+                 folder, count, model);
 }
 
 static int read_classes(Dataset *dataset, Error *err) {
@@ -141,8 +161,7 @@ static int read_class(Dataset *dataset, const char *folder, int label, Error *er
   char path[PathRoom];
   Listing files;
   int rc = list(folder, is_png, &files, err);
-  if (!rc && !files.count)
-    rc = err_set(err, ExitBadInput, "PNG folders '%s': holds no PNG files", folder);
+  if (!rc && !files.count) rc = refuse_empty(folder, err);
   for (int i = 0; i < files.count && !rc; i++) {
     dataset_path(folder, files.entries[i]->d_name, path);
     rc = add_picture(dataset, path, label, err);
@@ -166,6 +185,14 @@ static int read_split(Dataset *dataset, const char *folder, Error *err) {
                    : read_class(dataset, path, label, err);
   }
   free_listing(&found);
+  return rc;
+}
+
+// A broken file is told of before hours of training, not after them.
+static int check_pictures(const Dataset *dataset, Error *err) {
+  const Folders *own = dataset->own;
+  int rc = ExitOk;
+  for (int64_t i = 0; i < dataset->count && !rc; i++) rc = image_check(own->pictures[i].path, err);
   return rc;
 }
 
@@ -205,7 +232,8 @@ static int folders_open(Dataset *dataset, Error *err) {
     return err_set(err, ExitBadInput, "data set '%s': has no folder test/ or val/ for the test set",
                    dataset->path);
   rc = read_split(dataset, folder, err);
-  return rc ? rc : find_shape(dataset, err);
+  if (!rc) rc = find_shape(dataset, err);
+  return rc ? rc : check_pictures(dataset, err);
 }
 
 // ---- reading -----------------------------------------------------------------------------------

@@ -79,7 +79,38 @@ static bool decode(Reader *reader) {
   return true;
 }
 
-static int read_view(Reader *reader, Error *err) {
+// ---- is the file whole? ------------------------------------------------------------------------
+
+static size_t number(const uint8_t *bytes) { // of 4 bytes, the largest first
+  return (size_t)bytes[0] << 24 | (size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3];
+}
+
+// Does the file reach the end of its last chunk, IEND? Seldom is anything behind that: its last
+// bytes tell, without what lies between.
+static bool is_whole(const FileView *view) {
+  enum { Signature = 8, AroundData = 12 };
+  const uint8_t *bytes = view->bytes;
+  size_t at = view->size - AroundData;
+  if (view->size >= Signature + AroundData && !number(bytes + at) &&
+      !memcmp(bytes + at + 4, "IEND", 4))
+    return true;
+  for (at = Signature; at + AroundData <= view->size; at += number(bytes + at) + AroundData)
+    if (!memcmp(bytes + at + 4, "IEND", 4)) return true;
+  return false;
+}
+
+static bool check(Reader *reader) {
+  if (setjmp(png_jmpbuf(reader->png))) return false;
+  png_set_user_limits(reader->png, MaxSide, MaxSide);
+  png_set_read_fn(reader->png, reader, on_read);
+  png_read_info(reader->png, reader->info);
+  if (!is_whole(&reader->view)) png_error(reader->png, "the file is truncated");
+  return true;
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+static int read_view(Reader *reader, bool (*read_png)(Reader *reader), Error *err) {
   if (reader->view.size < 8 || png_sig_cmp(reader->view.bytes, 0, 8))
     return err_set(err, ExitBadInput,
                    "image '%s': is not a PNG; convert it, for example with "
@@ -87,7 +118,7 @@ static int read_view(Reader *reader, Error *err) {
                    reader->path);
   reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reader, on_error, on_warning);
   if (reader->png) reader->info = png_create_info_struct(reader->png);
-  bool read = reader->info && decode(reader);
+  bool read = reader->info && read_png(reader);
   png_destroy_read_struct(&reader->png, &reader->info, NULL);
   free(reader->rows);
   if (read) return ExitOk;
@@ -99,9 +130,17 @@ int image_read(const char *path, Image *image, Error *err) {
   Reader reader = {.path = path, .image = image};
   *image = (Image){0};
   int rc = file_view("image", path, &reader.view, err);
-  if (!rc) rc = read_view(&reader, err);
+  if (!rc) rc = read_view(&reader, decode, err);
   file_unview(&reader.view);
   if (rc) image_free(image);
+  return rc;
+}
+
+int image_check(const char *path, Error *err) {
+  Reader reader = {.path = path};
+  int rc = file_view("image", path, &reader.view, err);
+  if (!rc) rc = read_view(&reader, check, err);
+  file_unview(&reader.view);
   return rc;
 }
 

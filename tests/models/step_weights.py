@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What test_step.sh does with files of weights.
 
-usage: step_weights.py scale IN VALUE OUT     the scale of the loss becomes VALUE
+usage: step_weights.py scale IN VALUE OUT [GOOD]
+           the scale of the loss becomes VALUE, behind GOOD steps that did not overflow
+       step_weights.py is FILE VALUE          the scale of the loss is VALUE
        step_weights.py skipped BEFORE AFTER   parameters and moments are the same, the scale is half
 """
 import json
@@ -24,7 +26,13 @@ def tensor(header, body, name):
 def main(verb, *args):
     header, body, head = read(args[0])
     at = header["train.loss_scale"]["data_offsets"][0]
+    if verb == "is":
+        scale, = struct.unpack("<f", tensor(header, body, "train.loss_scale"))
+        sys.exit(scale != float(args[1]) and "the scale is %g" % scale)
     if verb == "scale":
+        if len(args) > 3:
+            good = header["train.good_steps"]["data_offsets"][0]
+            body[good:good + 4] = struct.pack("<i", int(args[3]))
         body[at:at + 4] = struct.pack("<f", float(args[1]))
         with open(args[2], "wb") as f:
             f.write(head + body)

@@ -23,6 +23,18 @@ skips() { # a loss that overflows fp16 changes nothing but the scale, which is h
   python3 tests/models/step_weights.py skipped "$at.2" "$at.3"
 }
 ok "a step whose gradients overflow is left out, and the scale halved" skips
+grows() { # after 2000 good steps, up to 2^24; in fp32, where nothing overflows
+  local at=$work/grows weigh=tests/models/step_weights.py scale want
+  local step="build/nngen tests/models/step.lua --quiet --no-check --entry train"
+  $step --set loss_scaling=true --save "$at.1" >/dev/null || return
+  for scale in 65536 16777216; do
+    want=$((scale == 65536 ? 131072 : 16777216))
+    python3 $weigh scale "$at.1" $scale "$at.2" 1999 &&
+      $step --set loss_scaling=true --weights "$at.2" --save "$at.3" >/dev/null &&
+      python3 $weigh is "$at.3" $want || return
+  done
+}
+ok "the scale doubles after 2000 steps, but not without end" grows
 # plan MODEL CONDITION OPTIONS...: of the entry train, in Python: kernels, copies, arena, bytes,
 # unfused bytes.
 plan() {

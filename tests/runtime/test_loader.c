@@ -265,10 +265,13 @@ static void a_broken_picture_is_named(void **state) {
   for (int i = 0; i < 60; i++) {
     snprintf(name, sizeof name, "p/train/a/%02d.png", i);
     write_picture(name);
-    if (i == 33 || i == 38 || i == 48) write_bytes(temp_path(name), "junk", 4);
   }
   snprintf(expected, sizeof expected, "image '%s': is not a PNG", temp_path("p/train/a/33.png"));
   Dataset *dataset = open_set("p", kTrain);
+  for (int i = 33; i < 49; i += 5) { // since it was opened
+    snprintf(name, sizeof name, "p/train/a/%02d.png", i);
+    write_bytes(temp_path(name), "junk", 4);
+  }
   for (int threads = 1; threads < 6; threads++) {
     Loader *loader = open_loader(dataset, (LoaderOptions){.batch = 20, .threads = threads});
     Error err = {0};

@@ -86,19 +86,27 @@ static void folders_refused(void **state) {
   write_bytes(temp_path("q/train/two/a.jpg"), "x", 1);
   refuse("q", kTrain, "PNG folders", "/q/train/two': holds no PNG files");
   refuse("q", kTest, "data set", "/q': the test set holds no pictures");
-  refuse("q", (DatasetOptions){.classes = 1}, "PNG folders",
-         "/q/train': 2 classes, the model has 1; give it more classes, or take another data set");
+  refuse("q", (DatasetOptions){.classes = 1}, "PNG folders", "/q/train/two': holds no PNG files");
   make_folder("q/test/three");
   refuse("q", kTest, "PNG folders", "/q/test/three': train/ has no class of that name");
-  write_bytes(temp_path("q/train/two/a.png"), "x", 1);
+  write_png("q/train/two/a.png", 4, 2, 0);
+  refuse("q", (DatasetOptions){.classes = 1}, "PNG folders",
+         "/q/train': 2 classes, the model has 1; give it more classes, or take another data set");
   refuse("q", (DatasetOptions){.shape = {4, 2, 2}}, "data set",
          "/q': PNG files have 3 channels, or as grey ones 1; the model takes 4 x 2 x 2");
   Dataset *dataset = open_set("q", kTrain);
+  write_bytes(temp_path("q/train/two/a.png"), "x", 1);
   assert_int_equal(dataset_read(dataset, 1, image, &label, &err), ExitBadInput);
   assert_non_null(strstr(err.message, "/q/train/two/a.png': is not a PNG; convert it"));
   dataset_close(dataset);
+  refuse("q", kTrain, "image",
+         "/q/train/two/a.png': is not a PNG; convert it, for example with `convert in.jpg "
+         "out.png`");
   write_bytes(temp_path("q/train/one/a.png"), "\x89PNG\r\n\x1a\n....", 12);
   refuse("q", kTrain, "image", "/q/train/one/a.png': broken PNG: the file is truncated");
+  write_png("q/train/one/a.png", 4, 2, 0), write_png("q/train/two/a.png", 4, 2, 0);
+  assert_int_equal(truncate(temp_path("q/train/two/a.png"), 60), 0);
+  refuse("q", kTrain, "image", "/q/train/two/a.png': broken PNG: the file is truncated");
   assert_int_equal(rmdir(temp_path("q/test/three")) || rmdir(temp_path("q/test")), 0);
   refuse("q", kTest, "data set", "/q': has no folder test/ or val/ for the test set");
   make_folder("q/train/\x1b");

@@ -17,7 +17,7 @@ ok "a label out of range" fails 5 "train_labels.npy" run --data "$work/labels"
 ok "another precision" fails 2 "--amp int8: wants fp16 or bf16" run $data --amp int8
 ok "two precisions" fails 2 "--amp bf16 and --dtype fp16: one of the two" \
   run $data --amp bf16 --dtype fp16
-ok "a number beyond all" fails 2 "lr=1e400: wants a number" run $data --lr 1e400
+ok "a number beyond all" fails 2 "--lr 1e400: wants a number" run $data --lr 1e400
 ok "too few steps for an update" fails 2 "--accumulate 5: this run of 4 steps makes no update" \
   run $data --steps 4 --accumulate 5 --out-dir "$work/w"
 ok "no threads" fails 2 "--workers" run $data --workers 0 --out-dir "$work/w"
@@ -44,8 +44,12 @@ ok "no loss" fails 2 "returns {loss = a tensor, ...}" run $data --set case=no_lo
 ok "going on from nothing" \
   fails 5 "there is no checkpoint $at/tiny_last.safetensors; leave out --resume to start from scratch" \
   run $data --resume --out-dir "$at"
-ok "a folder that cannot be made" fails 5 "--out-dir $work/no/where" \
-  run $data --out-dir "$work/no/where"
+ok "a folder that cannot be made" fails 5 "--out-dir $work/data/train_images.npy/at: Not a" \
+  run $data --out-dir "$work/data/train_images.npy/at"
+nested() {
+  train --steps 1 --out-dir "$work/a/b//c/" && [ -e "$work/a/b/c/tiny_last.safetensors" ]
+}
+ok "a folder below others that are not there yet" nested
 
 # ---- a loss that is not finite ------------------------------------------------------------------
 bad() { # the step and the layer are named; the checkpoint stays as it was
@@ -123,6 +127,47 @@ gone() {
     diff -r -x .lock "$work/both" "$at"
 }
 ok "both damaged: an error, and nothing is touched" gone
+
+# ---- a picture that cannot be read --------------------------------------------------------------
+# pictures FOLDER: PNG files of 4 classes, 32 to train with and 16 for the test
+pictures() {
+  python3 - "$1" <<'END'
+import os, random, struct, sys, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+random.seed(1)
+for split, count in ("train", 8), ("test", 4):
+    for name in "abcd":
+        folder = f"{sys.argv[1]}/{split}/{name}"
+        os.makedirs(folder)
+        for i in range(count):
+            rows = b"".join(b"\0" + random.randbytes(8) for _ in range(8))
+            with open(f"{folder}/{i}.png", "wb") as file:
+                file.write(b"\x89PNG\r\n\x1a\n"
+                           + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0))
+                           + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+END
+}
+png="--data $work/png --epochs 3"
+begins() { # before the first step
+  pictures "$work/png" && cp -r "$work/png" "$work/whole" || return
+  truncate -s -20 "$work/png/test/c/2.png"
+  fails 5 "image '$work/png/test/c/2.png': broken PNG: the file is truncated" \
+    run $png --out-dir "$work/pictures" && [ ! -e "$work/pictures" ]
+}
+ok "a picture that is cut short" begins
+# spoilt FILE STEP: its header is good; the run ends with a checkpoint, and goes on from there
+spoilt() {
+  rm -rf "$work/png" "$work/pictures"; cp -r "$work/whole" "$work/png"
+  printf '\xff\xff\xff' | dd of="$work/png/$1" bs=1 seek=55 conv=notrunc status=none
+  fails 5 "$1': broken PNG: " run $png --out-dir "$work/pictures" &&
+    grep -q "; stopped after step $2 of 12; --resume continues" "$work/fails" || return
+  cp "$work/whole/$1" "$work/png/$1"
+  run $png --resume --out-dir "$work/pictures" && run $png --out-dir "$work/unspoilt" &&
+    same_run "$work/unspoilt" "$work/pictures"
+}
+ok "a picture of the test that is damaged" spoilt test/b/1.png 4
+ok "a picture for training that is damaged" spoilt train/a/3.png 3
 
 # ---- a full disk, stood in for by a limit of a file's size ---------------------------------------
 full() (

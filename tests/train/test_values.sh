@@ -68,6 +68,36 @@ alone() { # three examples: in a batch of three, and of eight with five copies o
     ! grep copies "$work/said3"
 }
 long && ok "maxima, sums of means; where padding counts it is said" alone
+batchwide() { # a loss of each example with a term of the whole batch, 37 examples by 16
+  local b term
+  python3 tests/train/data.py "$work/37" 64 37 4 8 3 || return
+  cat >"$work/wide.lua" <<'END'
+local nn = require "nn"
+local cfg = nn.config{batch = 16, term = "mean"}
+nn.train(cfg.batch, function()
+  local x, labels = nn.images{cfg.batch, 3, 8, 8, classes = 4, mean = 0.5, std = 0.25}
+  local logits = x:permute(2, 3, 4, 1):relu():permute(4, 1, 2, 3):flatten():linear("fc", {out = 4})
+  local each = logits:cross_entropy(labels, {reduction = "none"})
+  if cfg.term == "mean" then each = each + x:mean() end
+  if cfg.term == "last" then each = each + x:permute(2, 3, 4, 1):sum(4):mean() / cfg.batch end
+  if cfg.term == "product" then each = each + (x:mean{2, 3, 4} * 0.1 + 1):prod() end
+  return {loss = each, bright = x:mean()}
+end, {lr = 0.1})
+END
+  for term in mean product $(long && echo none last); do
+    for b in 1 16; do
+      build/nngen train "$work/wide.lua" --data "$work/37" --quiet --steps 1 --lr 0 --batch $b \
+        --set term=$term --out-dir "$work/wide$b" 2>"$work/wide$b.err" >"$work/wide.out" || return
+    done
+    if [ $term = product ]; then grep "eval loss: the last batch has 5 of 16" "$work/wide16.err"
+    else
+      ! grep copies "$work/wide16.err" &&
+        close "$(reference log "$work/wide16/log.jsonl" eval_loss)" \
+          "$(reference log "$work/wide1/log.jsonl" eval_loss)" 1e-6
+    fi || return
+  done
+}
+ok "a loss of each example with a term of the whole batch" batchwide
 made_up() { # of inputs by chance there is at least one example that counts
   build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
     python3 -c 'import math, struct, sys
@@ -212,6 +242,24 @@ assert len(rows) == 6 and rows[5]["lr"] == "0.3" and rows[5]["ms_phases"]["backw
 assert all(0 <= row["accuracy"] <= 1 for row in rows)'
 }
 ok "sweeps" sweep
+beyond() { # a run that fails is a row, and the others run
+  local lr
+  for lr in 0.1,1e30 1e30,0.1; do
+    train --steps 3 --sweep lr=$lr --json >"$work/rows" 2>"$work/err"
+    [ $? = 1 ] && grep -q "^nngen: --sweep: 1 of 2 runs failed" "$work/err" || return
+    python3 -c '
+import json, sys
+rows = {row["lr"]: row for row in json.load(sys.stdin)["sweep"]}
+assert list(rows) == sys.argv[1].split(",") and rows["0.1"]["loss"] > 0, rows
+assert "the loss is" in rows["1e30"]["error"] and "loss" not in rows["1e30"], rows' \
+      $lr <"$work/rows" || return
+  done
+  train --steps 3 --sweep lr=1e30,0.1 --sweep batch=8,1000 >"$work/rows" 2>"$work/err"
+  [ $? = 1 ] && grep -q "3 of 4 runs failed" "$work/err" && [ "$(wc -l <"$work/rows")" = 5 ] &&
+    grep -qE "^1e30 +8 +failed: the loss is" "$work/rows" &&
+    grep -qE "^0.1 +1000 +failed: .*84 pictures" "$work/rows"
+}
+ok "a sweep of which some runs fail" beyond
 ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
 
 readme() { # its model, as it stands there

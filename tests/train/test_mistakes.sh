@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Mistakes in what a model says of its training: one clear line each, with the model's line.
+. "$(dirname "$0")/../tap.sh"
+python3 tests/train/data.py "$work/data" 64 40 4 8 3
+# model OPTIONS [VALUES [PICTURES [BATCH]]]: writes m.lua: options of nn.train, what its function
+# returns, its first lines, and its batch.
+pictures='local x, labels = nn.images{8, 3, 8, 8, classes = 4, mean = 0.5, std = 0.25}'
+each='loss = logits:cross_entropy(labels, {reduction = "none"})'
+model() {
+  cat >"$work/m.lua" <<END
+local nn = require "nn"
+nn.train(${4:-8}, function()
+  ${3:-$pictures}
+  local logits = x:flatten():linear("fc", {out = 4})
+  return {${2:-$each}}
+end, {lr = 0.1, $1})
+END
+}
+run() {
+  build/nngen train "$work/m.lua" --data "$work/data" --quiet --steps 2 --out-dir "$work/run" "$@"
+}
+# wrong LINE TEXT OPTIONS...: of the model, which fails at this line
+wrong() { model "${@:3}"; fails 2 "$work/m.lua:$1: $2" run; }
+
+# ---- the inputs ---------------------------------------------------------------------------------
+inputs() { # inputs LINE TEXT IMAGES LABELS: as arguments of nn.input behind the name
+  model "" "loss = (logits:sum() + labels:to('f32'):sum()) * 0.001" "
+  local x = nn.input('images', $3):to('f32')
+  local labels = nn.input('labels', $4)"
+  fails 2 "$work/m.lua:$1: $2" run
+}
+u8="{8, 3, 8, 8}, {dtype = 'u8'}" i32="{8}, {dtype = 'i32', below = 4}"
+for dtype in f32 i32 f16; do
+  ok "images in $dtype" inputs 4 \
+    "the input 'images' is $dtype (8, 3, 8, 8), a data set gives u8 (N, C, H, W): nn.images" \
+    "{8, 3, 8, 8}, {dtype = '$dtype'}" "$i32"
+done
+for dtype in i64 u8 f32; do
+  ok "labels in $dtype" inputs 5 "the input 'labels' is $dtype (8), a data set gives i32 (N)" \
+    "$u8" "{8}, {dtype = '$dtype'}"
+done
+ok "pictures in a row" inputs 4 "the input 'images' is u8 (8, 192), a data set gives u8" \
+  "{8, 192}, {dtype = 'u8'}" "$i32"
+ok "fewer labels than pictures" inputs 5 "4 'labels' for the 8 'images' of $work/m.lua:4" "$u8" \
+  "{4}, {dtype = 'i32', below = 4}"
+ok "labels of any number of classes" inputs 5 "the input 'labels' does not say how many classes" \
+  "$u8" "{8}, {dtype = 'i32'}"
+own() { inputs 0 "" "$u8" "$i32"; run; }
+ok "inputs of one's own, as a data set has them" own
+
+# ---- the batch ----------------------------------------------------------------------------------
+mean='loss = logits:cross_entropy(labels)'
+ok "another batch than the pictures'" wrong 2 "train: the batch is 4, but the input 'images' is " \
+  "" "$mean" "$pictures" 4
+ok "no batch" wrong 2 "train: batch = 0: wants at least 1" "" "$mean" "$pictures" 0
+ok "less than no batch" wrong 2 "train: batch = -3: wants at least 1" "" "$mean" "$pictures" -3
+
+# ---- what the function returns ------------------------------------------------------------------
+ok "a value without a name" wrong 2 "train: the function returns {loss = ..., accuracy = ...}: " \
+  "" "$mean, [1] = x:mean()"
+for name in step lr grad_norm epoch seconds; do
+  ok "a metric called $name" wrong 2 "train: '$name' is a number of the run itself: give" \
+    "" "$mean, $name = x:mean()"
+done
+twice() {
+  model ""; local line='nn.train(8, function() return {} end, {lr = 1})'
+  echo "$line" >>"$work/m.lua"
+  fails 2 "$work/m.lua:7: train: nn.train was called before: a model is trained in one way" run
+}
+ok "nn.train twice" twice
+shared() {
+  model "" "" "$pictures
+  local before = x:flatten():linear('fc', {out = 4})"
+  fails 2 "'fc.weight' is declared already, at $work/m.lua:4; a weight of two places is made" run
+}
+ok "a layer's name for two places" shared
+
+# ---- options of the optimizer and the schedule --------------------------------------------------
+# option TEXT OPTIONS: of nn.train
+option() { wrong 2 "$1" "$2"; }
+rate="train: lr = "
+ok "milestones that are no list" option "train: milestones = 0.5: wants parts of the run" \
+  "milestones = 0.5"
+ok "milestones that are steps" option "train: milestones = {10, 15}: wants parts of the run, each" \
+  "milestones = {10, 15}"
+ok "no_decay = 3" option "optimize: no_decay: wants a pattern of names, as" "no_decay = 3"
+ok "no_decay = {3}" option "optimize: no_decay: wants a pattern of names, as" "no_decay = {3}"
+ok "a group's rate that is no number" option "optimize: group: lr = 'a': wants a number" \
+  "groups = {{match = 'fc.bias', lr = 'a'}}"
+ok "a group in place of groups" option "optimize: groups has 'lr', but is a list of groups: {{" \
+  "groups = {lr = 0.1}"
+ok "a group that is a number" option "optimize: a group wants {match" "groups = {3}"
+ok "nesterov without momentum" option "optimize: nesterov = true looks ahead by momentum: wants" \
+  "nesterov = true"
+while read -r what text; do
+  ok "$what" option "train: $text" "$what"
+done <<'END'
+momentum=2 momentum = 2: wants a number from 0 up to, but not, 1
+momentum=-0.5 momentum = -0.5: wants
+weight_decay=-1 weight_decay = -1: wants a number, 0 or more
+clip_value=-1 clip_value = -1: wants a number, 0 or more
+clip_norm=0/0 clip_norm = 
+epochs=2.5 epochs = 2.5: wants a whole number
+accumulate=1.5 accumulate = 1.5: wants a whole number
+beta1=1 beta1 = 1: wants a number from 0 up to
+beta2=1.5 beta2 = 1.5: wants a number from 0 up to
+lr=0/0 lr = 
+lr=math.huge lr = inf: wants a number, 0 or more
+gamma=-1 gamma = -1: wants
+END
+for momentum in 1.5 -1; do
+  ok "batch norm by $momentum" wrong 4 "batch_norm2d: momentum = $momentum: wants a number from 0" \
+    "" "$mean" "$pictures
+  x = x:batch_norm2d('bn', {momentum = $momentum})"
+done
+
+# ---- options of the command line ----------------------------------------------------------------
+# typed TEXT OPTION...: a message names the option as it was typed
+typed() { model ""; fails 2 "$1" run "${@:2}"; }
+ok "--lr nan" typed "--lr nan: wants a number" --lr nan
+ok "--warmup 1e3" typed "--warmup 1e3: wants a whole number" --warmup 1e3
+ok "--set lr=nan" typed "--set lr=nan: wants a number" --set lr=nan
+ok "--batch" typed "--batch: $work/m.lua has no setting 'batch'; it has: " --batch 4
+ok "--label-smoothing of 2" typed "cross_entropy: label_smoothing = 2: wants 0 to 1" \
+  --label-smoothing 2
+smoothed() { # as the model says it itself; what states its own keeps that
+  model "" "loss = logits:cross_entropy(labels)"
+  run --label-smoothing 0.3 --out-dir "$work/a" || return
+  model "" "loss = logits:cross_entropy(labels, {label_smoothing = 0.3})"
+  run --label-smoothing 0.1 --out-dir "$work/b" && run --out-dir "$work/c" || return
+  cmp "$work/a/m_last.safetensors" "$work/b/m_last.safetensors" &&
+    cmp "$work/a/m_last.safetensors" "$work/c/m_last.safetensors" || return
+  model "" "loss = logits:cross_entropy(labels)"
+  run --out-dir "$work/d" && ! cmp -s "$work/a/m_last.safetensors" "$work/d/m_last.safetensors"
+}
+ok "--label-smoothing is that of each cross_entropy" smoothed
+square() {
+  model "" "loss = logits:square():mean()"
+  fails 2 "--label-smoothing: the model's loss has no cross_entropy" run --label-smoothing 0.1
+}
+ok "--label-smoothing of a loss without classes" square
+freeze() { # freeze TEXT PATTERN
+  model "" "$mean" "$pictures
+  x = x:batch_norm2d('bn')"
+  fails 2 "$1" run --freeze "$2"
+}
+ok "--freeze of nothing" freeze "--freeze ',': wants patterns, with a comma between them" ,
+ok "--freeze of two, one nothing" freeze "--freeze 'fc.weight,,bn': wants patterns" fc.weight,,bn
+ok "--freeze of a running statistic" freeze \
+  "--freeze 'bn.running_mean': 'bn.running_mean' is a statistic, which training keeps, but" \
+  bn.running_mean
+layer() { model "" "$mean" "$pictures
+  x = x:batch_norm2d('bn')"; run --freeze bn --out-dir "$work/frozen"; }
+ok "--freeze of a layer that has some" layer
+
+tap_done
