@@ -61,15 +61,18 @@ TEST_ALL  = $(TEST_BIN) $(BENCH_BIN) $(B)/tests/lang/evaluate $(B)/libcusim_ucon
 .PHONY: all run test test-foreign tests ready check bench fuzz bless install uninstall clean help setup
 all: $(B)/nngen $(B)/libcusim.so
 
+# What these targets build they build on all cores, unless make was given a number.
+JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
 setup:
 	@.ci/setup.sh
 
 run: setup
-	@$(MAKE) -s --no-print-directory all
+	@$(MAKE) -s $(JOBS) --no-print-directory all
 	$(B)/nngen models/resnet18.lua
 
 test: setup
-	@$(MAKE) -s --no-print-directory all $(TEST_ALL)
+	@$(MAKE) -s $(JOBS) --no-print-directory all $(TEST_ALL)
 	@DEVICE=$(DEVICE) tests/run.sh $(TEST_SH) $(TEST_BIN)
 
 # The tests of a ready-made build/, on a machine that has no compiler or packages.
@@ -83,13 +86,13 @@ bench:
 	@python3 tests/bench/gpu.py --results $(RESULTS)
 else
 bench: setup
-	@$(MAKE) -s --no-print-directory all $(BENCH_BIN) $(B)/tests/sim/test_planted
+	@$(MAKE) -s $(JOBS) --no-print-directory all $(BENCH_BIN) $(B)/tests/sim/test_planted
 	@tests/bench/bench.sh $(if $(UPDATE),--update)
 endif
 
 # Everything built, to be copied to a machine that has a GPU but neither compiler nor packages.
 tests: setup
-	@$(MAKE) -s --no-print-directory all $(TEST_ALL)
+	@$(MAKE) -s $(JOBS) --no-print-directory all $(TEST_ALL)
 	@git rev-parse HEAD >$(B)/commit 2>/dev/null || rm -f $(B)/commit
 ready: tests
 	rm -rf $(B)/obj $(B)/libnngen.a $(B)/tests/cache
@@ -97,7 +100,7 @@ ready: tests
 
 # Random models and contractions by the thousand: make fuzz NNGEN_FUZZ_COUNT=1000
 fuzz: setup
-	@$(MAKE) -s --no-print-directory all
+	@$(MAKE) -s $(JOBS) --no-print-directory all
 	@NNGEN_FUZZ_COUNT=$(or $(NNGEN_FUZZ_COUNT),100) NNGEN_FUZZ_FIRST=$(or $(NNGEN_FUZZ_FIRST),1) NNGEN_TEST_TIMEOUT=86400 \
 	  tests/run.sh tests/models/test_fuzz.sh tests/models/test_attend_fuzz.sh tests/models/test_contraction.sh
 

@@ -12,7 +12,7 @@ ok_or_skip() { if [ $missing = 1 ]; then skip "$1" "NVRTC is not installed"; els
 gpus=(sm_80 sm_90a sm_100a) turn=0
 each() { # each NAME ARGUMENTS...: for every GPU in the long run, else one of three for one, in turn
   local name=$1 arch; shift
-  few 5 || return 0
+  few 8 || return 0
   turn=$((turn + 1))
   for arch in $(long && echo "${gpus[@]}" || echo ${gpus[turn % 3]}); do
     ok_or_skip "$name $arch" compiles $arch "$@"

@@ -29,7 +29,7 @@ each() { # each CONDITION ARGUMENTS...: it holds of every kernel, and there are 
 [ "${NNGEN_SIM_FRONTEND:-}" = nvrtc ] && more=1.2 || more=1.05
 planned='$3 <= 1.01 * $2 && $3 >= 0.99 * $2' clean='$4 == 0' \
   whole='$1 ~ /__(conv1|fc|image)/ || $5 <= '"$more * \$6"
-for dtype in fp16 $(long && echo fp32); do
+for dtype in $(long && echo fp16 fp32); do
   ok "planned bytes are counted bytes, unfused lenet $dtype" each "$planned" models/lenet.lua \
     --dtype $dtype --lowering unfused
 done

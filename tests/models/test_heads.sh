@@ -75,10 +75,10 @@ tuned() { # tuned TILE SETTINGS...: with this tile, as if it had been measured a
 }
 for tile in "128x32 warps 32x0 stages 2 parts 1" "16x64 warps 16x0 stages 2 parts 1" \
   "64x32 warps 16x0 stages 2 parts 2" "128x128 warps 16x0 stages 2 parts 1"; do
-  few 2 && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 D=64 width=40 \
+  few 4 && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 D=64 width=40 \
     causal=false
 done
-for entry in train eval; do
+for entry in eval $(long && echo train); do
   ok "$entry, where the backward pass reads what is stored" build/nngen $model --quiet --check \
     --dtype fp16 --entry $entry --set form=rms turn=halves part=24 train=true
 done
@@ -114,7 +114,7 @@ torch() { # torch SETTINGS...: what PyTorch computes in double, of the same weig
   python3 tests/models/attention_reference.py equal "$folder/got/y.npy" "$folder/out/y.npy" 1e-5
 }
 while read -r settings; do
-  few 3 || continue
+  few 5 || continue
   if [ "$python" ]; then ok "as PyTorch: $settings" torch $settings
   else skip "as PyTorch: $settings" "PyTorch is not installed"; fi
 done <<'CASES'

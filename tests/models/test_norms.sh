@@ -11,7 +11,7 @@ kernels() { # kernels N SETTING...: so many of the entry, and right
   run "$@"
 }
 for case in layer plain rms library scaled; do
-  few 2 || continue
+  few 3 || continue
   ok "$case: two products" kernels 2 case=$case
 done
 ok "what the norm is added to computes it there" kernels 3 case=behind

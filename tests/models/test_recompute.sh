@@ -52,7 +52,7 @@ lists() {
     ! grep 'computed again' "$work/list"
 }
 ok "show lists what waits and what is computed again" lists
-ok "a step, all again" step --recompute all
+long && ok "a step, all again" step --recompute all
 long && ok "a step, all again, bf16" step --recompute all --dtype bf16
 ok "a step, all again: the same elements are left out" step --recompute all --set drop=0.3
 # masks LAYER SHARE: the arena where all is computed again, in hundredths of that of none, and as
@@ -78,14 +78,14 @@ narrow() { # what a ReLU before it let through waits as a byte an element, not a
   [ "$bytes" -le 2600000 ] || { echo "$bytes bytes"; return 1; }
 }
 ok "conditions wait as conditions" narrow
-ok "a step whose conditions wait" build/nngen tests/models/dropout.lua --entry train --quiet \
+long && ok "a step whose conditions wait" build/nngen tests/models/dropout.lua --entry train --quiet \
   --check --set layer=conv
 redrawn() { # each kernel and each result of such a step against the oracle
   build/nngen tests/models/dropout.lua --entry train --quiet --check --recompute all "$@" \
     >"$work/log" 2>&1 || { tail -5 "$work/log"; return 1; }
 }
 ok "a step that draws again: convolutions and norms" redrawn
-ok "a step that draws again: products, bf16" redrawn --set layer=linear --dtype bf16
+long && ok "a step that draws again: products, bf16" redrawn --set layer=linear --dtype bf16
 too_small() { # too_small MESSAGE OPTIONS...
   local message=$1 rc; shift
   build/nngen show models/autoencoder.lua --entry train --plan "$@" >/dev/null 2>"$work/err"; rc=$?

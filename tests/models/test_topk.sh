@@ -31,7 +31,7 @@ ok "all of 7" sorted fp32 7 7 40 1
 ok "5 of 1023" sorted fp32 5 1023 3 2
 ok "64 of 100000" sorted fp32 64 100000 1 1
 long && ok "64 of 50001 of two rows" sorted fp32 64 50001 2 1
-ok "10 of 20000, across memory" sorted fp32 10 20000 1 3
+long && ok "10 of 20000, across memory" sorted fp32 10 20000 1 3
 long && ok "8 of 64, many rows" sorted fp32 8 64 500 1
 for dtype in fp16 $(long && echo bf16); do ok "33 of 500, $dtype" sorted $dtype 33 500 2 3; done
 for case in every special rising integers maps; do
