@@ -80,7 +80,7 @@ C
   cd "$dir" && ./batches && cmp made.bin wanted.bin
 )
 
-ok "batches of 1, 8 and 3 in one program" batches
+long && ok "batches of 1, 8 and 3 in one program" batches
 long && ok "GPT-2 writes text on its states" generation
 ok "a network learns, and runs with what it has learned" training
 clash() {
