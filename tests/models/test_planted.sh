@@ -208,7 +208,7 @@ fault "reduce: the last part ends too early" templates/reduce.cu \
 fault "reduce: parts are read before they have arrived" templates/lib/reduce.cuh \
   's/if (!last_to_arrive(arrived, kParts, last)) return false;/if (part) return false;/' parts
 fault "rowwise: the butterfly stops early" templates/lib/reduce.cuh \
-  's/offset = kWarp .* 2; offset > 0/offset = kWarp \/ 2; offset > 1/' run models/lenet.lua
+  's/offset = kLanes .* 2; offset > 0/offset = kLanes \/ 2; offset > 1/' run models/lenet.lua
 scan() { run tests/models/scan.lua --set "$@"; }
 in_parts() { scan outer=2 inner=1 length=40000; }
 ok "no fault, no complaint about scans" scan case=every
