@@ -62,7 +62,7 @@ TEST_ALL  = $(TEST_BIN) $(BENCH_BIN) $(B)/tests/lang/evaluate $(B)/libcusim_ucon
 all: $(B)/nngen $(B)/libcusim.so
 
 # What these targets build they build on all cores, unless make was given a number.
-JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 setup:
 	@.ci/setup.sh

@@ -11,6 +11,11 @@
 extern "C" {
 #endif
 
+// ---- file.c: folders -------------------------------------------------------------------------
+
+// Makes the folders that a path lies in, as far as they are not there. False: errno says why.
+bool file_make_parents(const char *path, unsigned mode);
+
 // ---- weights.c: safetensors ------------------------------------------------------------------
 
 typedef struct WeightTensor {

@@ -116,18 +116,9 @@ static int check_files(const Emission *e, Error *err) {
   return ExitOk;
 }
 
-// Creates the parent folders as far as possible; a failure is reported for the folder itself.
-static void make_parents(const char *dir) {
-  char path[4096];
-  for (const char *at = dir; (at = strchr(at + 1, '/')) && (size_t)(at - dir) < sizeof path;) {
-    snprintf(path, sizeof path, "%.*s", (int)(at - dir), dir);
-    mkdir(path, 0777);
-  }
-}
-
 static int make_folder(Emission *e, Error *err) {
   struct stat info;
-  make_parents(e->dir);
+  file_make_parents(e->dir, 0777); // a failure is reported for the folder itself
   e->new_folder = !mkdir(e->dir, 0777);
   if (!e->new_folder && errno != EEXIST)
     return err_set(err, ExitBadInput, "-o %s: %s", e->dir, strerror(errno));

@@ -69,8 +69,8 @@ enum OpFlag {
   FlagShrinks = 32768, // of large inputs it makes small results
   FlagBounded = 65536, // its results are small, of any input
   FlagPower = 131072,  // of its first input, the second one's
-  FlagOne = 524288, // of a reduction that combines more than values: of one element it is that one
   FlagLog = 262144,    // the natural logarithm
+  FlagOne = 524288, // of a reduction that combines more than values: of one element it is that one
   FlagEqual = 16384,   // true where its inputs are equal
   FlagOnline = 4096, // of a reduction: made of the largest element and the sum of exp(x - largest)
   FlagLipschitz = 64 // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed

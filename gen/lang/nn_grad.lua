@@ -93,30 +93,21 @@ function rules.scan_prod(g, node, y, x)
   local at_zero = sum_behind(op.where(op.eq(zeros, 0), 0.0, g * others), node.axis)
   return op.where(first, at_zero, op.where(op.eq(zeros, 0), before, 0.0))
 end
--- Of y = scan_lse(x): sums of g times exp(x_i - y_j), where i is up to j; for each j over what is
--- before it, and for each i over what is behind it. By g, each has the other one as its derivative.
--- g above 0 and below it are summed apart, by their logarithms: exp(-y) may leave the range of
--- floats.
-local lse_before, lse_behind
-local function of_both_signs(part, g) return part(op.max(g, 0.0)) - part(op.max(-g, 0.0)) end
-function lse_before(g, x, y, axis) -- exp(-y_j) times the sum of g_i exp(x_i)
-  local sums = of_both_signs(function(size)
-    return op.exp(op.scan_lse(op.log(size) + x, {axis = axis}) - y)
-  end, g)
+-- Of y = scan_lse(x): exp(-y_j) times the sum of g_i exp(x_i), i up to j. g above 0 and below it
+-- are summed apart, by their logarithms: exp(-y) may leave the range of floats.
+local lse_behind
+local function lse_before(g, x, y, axis)
+  local function part(size) return op.exp(op.scan_lse(op.log(size) + x, {axis = axis}) - y) end
+  local sums = part(op.max(g, 0.0)) - part(op.max(-g, 0.0))
   return nn.custom_gradient(sums, {g, x, y}, function(h)
     local behind = lse_behind(h, x, y, axis)
     return behind, g * behind, -h * sums
   end)
 end
-function lse_behind(g, x, y, axis) -- exp(x_i) times the sum of g_j exp(-y_j)
-  local sums = of_both_signs(function(size)
-    local terms = nn.flip(op.log(size) - y, axis + 1)
-    return op.exp(nn.flip(op.scan_lse(terms, {axis = axis}), axis + 1) + x)
-  end, g)
-  return nn.custom_gradient(sums, {g, x, y}, function(h)
-    local before = lse_before(h, x, y, axis)
-    return before, h * sums, -g * before
-  end)
+-- exp(x_i) times the sum of g_j exp(-y_j), j from i on: the same of what runs the other way.
+function lse_behind(g, x, y, axis)
+  local function back(v) return nn.flip(v, axis + 1) end
+  return back(lse_before(back(g), -back(y), -back(x), axis))
 end
 function rules.scan_lse(g, node, y, x) return lse_behind(g, x, y, node.axis) end
 

@@ -230,7 +230,7 @@ local function check_pictures(batch)
 end
 
 -- The entry `neighbours`, a block of `batch` examples at a time: of the five other examples whose
--- embeddings lie nearest (Euclidean, exact; at equal distance the earlier ones), the share that has
+-- embeddings lie nearest (Euclidean, fp32; at equal distance the earlier ones), the share that has
 -- the example's class, summed up over the examples of the block. Where there are fewer than five
 -- others, those that are missing have another class.
 local function find_neighbours(batch, examples, width)
@@ -261,8 +261,8 @@ end
 -- made of sums, means and maxima over the examples the padding of a last short batch in an
 -- evaluation counts for nothing. It is called twice, for the entry `train`, which updates all
 -- parameters, and for `eval`; inputs, parameters and states of equal names are shared. The options
--- are those of nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of
--- N gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
+-- are those of nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean
+-- of N gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
 -- moving average of the weights. An `embedding` among the values (of each example some numbers) is
 -- for mar_at_5, how many of an example's five nearest neighbours in the test split share its class;
 -- a `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command

@@ -147,6 +147,14 @@ static bool is_largest(const Node *n, const Node *of) {
   return n->op->cls == OpReduce && n->op->flags & FlagMax && n->in[0] == of;
 }
 
+// Does n sum up the powers of d, a row less its largest element? Both reduce the same axes.
+static bool sums_powers(const Node *n, const Node *d) {
+  if (n->op->cls != OpReduce || n->attr.axes != d->in[1]->attr.axes) return false;
+  const Node *of = n->in[0];
+  bool online = n->op->flags & FlagOnline && !(n->op->flags & FlagOne) && of == d->in[0];
+  return online || (n->op->flags & FlagAdd && is_map(of, FlagExp) && of->in[0] == d);
+}
+
 // c^x = exp(x log c), of scores x. The largest of a row is found of what has been multiplied.
 static Node *power_as_exp(Graph *to, Node *n) {
   Node *c = n->in[0], *x = n->in[1];
@@ -170,11 +178,7 @@ static Node *exp_of_log(Graph *to, Node *n) {
   if (!x || !is_map(d->in[1], FlagLog) || !is_map(x, FlagSub) || !is_largest(x->in[1], x->in[0]))
     return NULL;
   Node *sum = d->in[1]->in[0];
-  bool online = sum->op->cls == OpReduce && sum->op->flags & FlagOnline && sum->in[0] == x->in[0] &&
-                !(sum->op->flags & FlagMax);
-  bool plain = sum->op->cls == OpReduce && sum->op->flags & FlagAdd &&
-               is_map(sum->in[0], FlagExp) && sum->in[0]->in[0] == x;
-  if ((!online && !plain) || sum->attr.axes != x->in[1]->attr.axes) return NULL;
+  if (!sums_powers(sum, x)) return NULL;
   Node *e = simp_make(to, n->op, 1, &x, NULL, n);
   return make2(to, op_need(to->c, "div"), e, sum, n);
 }
@@ -191,12 +195,7 @@ Node *powers_plain(Graph *to, Node *n) {
 static Node *softmax_sum(const Node *n) {
   const Node *e = is_map(n, FlagDiv) ? n->in[0] : NULL, *d = e && is_map(e, FlagExp) ? e->in[0] : n;
   if (!is_map(d, FlagSub) || !is_largest(d->in[1], d->in[0])) return NULL;
-  Node *sum = n->in[1];
-  bool plain = sum->op->flags & FlagAdd && sum->in[0] == e, online = sum->op->flags & FlagOnline &&
-                                                                     !(sum->op->flags & FlagMax) &&
-                                                                     sum->in[0] == d->in[0];
-  bool sums = sum->op->cls == OpReduce && (plain || online);
-  return sums && sum->attr.axes == d->in[1]->attr.axes ? sum : NULL;
+  return sums_powers(n->in[1], d) ? n->in[1] : NULL;
 }
 
 // The condition c, of a value beside itself, asked of its row.

@@ -46,24 +46,12 @@ void train_unlock(Train *t) {
   t->lock = -1;
 }
 
-// The folder and those above it; false: errno says why.
-static bool make_folders(const char *path) {
-  char part[4096];
-  size_t length = strlen(path);
-  for (size_t i = 1; i <= length && length < sizeof part; i++) {
-    if (path[i] != '/' && path[i]) continue;
-    snprintf(part, sizeof part, "%.*s", (int)i, path);
-    if (mkdir(part, 0777) && errno != EEXIST) return false;
-  }
-  return length < sizeof part || (errno = ENAMETOOLONG, false);
-}
-
 int train_open_folder(Train *t, Error *err) {
   char path[512];
   if (t->silent || t->cli->profile_step) return ExitOk;
   snprintf(path, sizeof path, "%s_train", t->model);
   t->folder = t->cli->output ? t->cli->output : arena_dup(t->compiler.arena, path);
-  if (!make_folders(t->folder))
+  if (!file_make_parents(t->folder, 0777) || (mkdir(t->folder, 0777) && errno != EEXIST))
     return err_set(err, ExitBadInput, "--out-dir %s: %s", t->folder, strerror(errno));
   return lock_folder(t, err);
 }

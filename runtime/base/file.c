@@ -169,3 +169,16 @@ int file_append(const char *kind, const char *path, int fd, const void *bytes, s
   }
   return ExitOk;
 }
+
+// ---- folders ----------------------------------------------------------------------------------
+
+bool file_make_parents(const char *path, unsigned mode) {
+  char part[4096];
+  for (const char *at = path; (at = strchr(at + 1, '/'));) {
+    size_t length = (size_t)(at - path);
+    if (length >= sizeof part) return errno = ENAMETOOLONG, false;
+    snprintf(part, sizeof part, "%.*s", (int)length, path);
+    if (mkdir(part, mode) && errno != EEXIST) return false;
+  }
+  return true;
+}

@@ -188,7 +188,7 @@ static int read_split(Dataset *dataset, const char *folder, Error *err) {
   return rc;
 }
 
-// A broken file is told of before hours of training, not after them.
+// A broken file ends the run before hours of training, not after them.
 static int check_pictures(const Dataset *dataset, Error *err) {
   const Folders *own = dataset->own;
   int rc = ExitOk;

@@ -60,15 +60,6 @@ char *cache_default_dir(void) {
   return NULL;
 }
 
-static void make_dirs(char *path) {
-  for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = 0;
-    mkdir(path, 0700);
-    *slash = '/';
-  }
-  mkdir(path, 0700);
-}
-
 // Why the folder cannot be used; NULL when it can.
 static const char *check_dir(const char *dir) {
   struct stat info;
@@ -87,7 +78,8 @@ void cache_open(const char *dir, const Log *log, Cache *cache) {
     log_warn(log, "no kernel cache: neither XDG_CACHE_HOME nor HOME is set");
     return;
   }
-  make_dirs(cache->dir);
+  file_make_parents(cache->dir, 0700);
+  mkdir(cache->dir, 0700); // check_dir says what went wrong
   const char *wrong = check_dir(cache->dir);
   if (!wrong) return;
   log_warn(log, "no kernel cache: '%s': %s", cache->dir, wrong);

@@ -45,8 +45,10 @@ bool precompiled_find(const char *folder, const char *name, const Text *headers,
 
 bool precompiled_run(const char *folder, Args *args, const char *path) {
   Text said = {0}, log = {0};
+  char name[kPath]; // the compiler's messages leave out the ending of a file that is included
+  snprintf(name, sizeof name, "%.*s", (int)(strlen(path) - strlen(".gch")), path);
   bool ok = host_run(folder, args, &said, &log) == 0;
-  if (!ok && said.data && strstr(said.data, path)) unlink(path);
+  if (!ok && said.data && strstr(said.data, name)) unlink(path);
   text_free(&said);
   text_free(&log);
   return ok;
