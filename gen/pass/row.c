@@ -106,6 +106,15 @@ static bool is_made_early(const Group *rows, const Group *reader) {
   return false;
 }
 
+// Is something computed in the shape that the last value of a group of maps is seen in?
+static bool computes_seen(const Group *k) {
+  bool computes = false;
+  for (int i = 0; i < k->nnodes; i++)
+    computes = computes || (k->nodes[i]->op->cls == OpMap &&
+                            type_same_shape(&k->nodes[i]->type, &k->anchor->type));
+  return computes && !type_same_shape(&last_made(k)->type, &k->anchor->type);
+}
+
 // Rows, and what reads their results over the same elements?
 static bool joins_rows(const Group *rows, const Group *reader) {
   const Type *x = elements_of(rows), *y = elements_of(reader);
@@ -118,6 +127,7 @@ static bool joins_rows(const Group *rows, const Group *reader) {
   // A copy to another order of memory goes through one of the two across it in any case.
   bool turns = !reduces && last_made(reader)->op->flags & FlagCopy;
   bool alike = turns || !memcmp(x->order, y->order, sizeof x->order);
+  if (!reduces && computes_seen(reader)) return false;
   return alike && type_same_shape(x, y) && !moves_results(rows, reader) &&
          !is_made_early(rows, reader) && !fuse_makes_cycle(rows, reader);
 }

@@ -37,6 +37,13 @@ local cases = {
     local x = nn.input("x0", {70000, 4, 8})
     nn.output("y", x:linear("l", {out = 4}))
   end,
+  -- Rows that leave in another shape, beside a copy which has that shape.
+  reshaped = function()
+    local x = nn.input("x0", {3, 5, 8})
+    local rows = x:reshape(3, 40)
+    nn.output("y", (rows - rows:amax(2, true)):reshape(3, 5, 8))
+    nn.output("z", x)
+  end,
   products = function()
     nn.output("y", nn.input("a", {66000, 3, 2}):matmul(nn.input("b", {66000, 2, 3})))
   end,
