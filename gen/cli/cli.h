@@ -159,6 +159,9 @@ bool run_wants_ids(const Run *r);
 int run_forget(Run *r, Error *err);
 int run_compare_again(Run *r, Error *err);
 
+// A line of names: the first of them, and how many more; none without any.
+void report_names(const char *what, const char *path, const char *how, char *const *names,
+                  int count);
 void report_text(const Run *run);                // stdout
 int report_json(const Run *run, Error *err);     // stdout
 int report_explain(const Run *run, Error *err);  // --explain KERNEL

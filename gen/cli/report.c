@@ -83,17 +83,24 @@ static void print_device(const Run *r) {
            d->driver_version % 1000 / 10);
 }
 
+void report_names(const char *what, const char *path, const char *how, char *const *names,
+                  int count) {
+  enum { kMostNames = 6 };
+  if (!count) return;
+  printf("weights   %s %s, %s:", what, path, how);
+  for (int i = 0; i < count && i < kMostNames; i++) printf("%s %s", i ? "," : "", names[i]);
+  if (count > kMostNames) printf(" and %d more", count - kMostNames);
+  printf("\n");
+}
+
 // States that the weights file has not: they begin as the model declares.
 static void print_seeded(const Run *r) {
-  enum { kMostNames = 6 };
+  char **names = base_alloc((size_t)r->filled.nseeded, sizeof *names);
   int count = 0;
-  for (int i = 0; i < r->filled.nseeded; i++) {
-    if (!run_lacks(r, i)) continue;
-    if (!count++) printf("weights   not in %s, begun anew:", r->cli->weights);
-    if (count <= kMostNames) printf("%s %s", count > 1 ? "," : "", r->filled.seeded[i]);
-  }
-  if (count > kMostNames) printf(" and %d more", count - kMostNames);
-  if (count) printf("\n");
+  for (int i = 0; i < r->filled.nseeded; i++)
+    if (run_lacks(r, i)) names[count++] = r->filled.seeded[i];
+  report_names("not in", r->cli->weights, "begun anew", names, count);
+  free(names);
 }
 
 static void print_summary(const Run *r) {
@@ -117,6 +124,8 @@ static void print_summary(const Run *r) {
          r->jit->cached, time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
   print_seeded(r);
+  report_names("of", r->cli->weights, "which the model has not", r->filled.unused,
+               r->filled.nunused);
 }
 
 static const char *number_or_dash(int v) {

@@ -93,6 +93,13 @@ static json_t *json_seeded(const Run *r) {
   return list;
 }
 
+static json_t *json_unused(const Run *r) {
+  json_t *list = json_array();
+  for (int i = 0; i < r->filled.nunused; i++)
+    json_array_append_new(list, json_string(r->filled.unused[i]));
+  return list;
+}
+
 int report_json(const Run *r, Error *err) {
   json_t *kernels = json_array();
   for (int i = 0; i < r->entry->nsteps; i++)
@@ -113,6 +120,7 @@ int report_json(const Run *r, Error *err) {
                                   "load", r->seconds_load, "parameters", r->seconds_params, "ready",
                                   r->seconds_ready));
   if (r->loaded && r->cli->weights) json_object_set_new(o, "not_in_weights", json_seeded(r));
+  if (r->loaded && r->cli->weights) json_object_set_new(o, "not_in_model", json_unused(r));
   if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
   if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
   json_t *labels = NULL;

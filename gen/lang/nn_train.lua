@@ -200,7 +200,7 @@ local kept = {embedding = true, reconstruction = true}
 
 -- Numbers that a run has of its own, in its log too.
 local of_the_run = {step = true, steps = true, lr = true, grad_norm = true, epoch = true,
-                    seconds = true}
+                    seconds = true, examples_s = true}
 -- The names of what the function of nn.train returned, in order.
 local function numbers_of(made)
   local names = {}

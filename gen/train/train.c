@@ -247,7 +247,7 @@ static int load(Train *t, Error *err) {
   progress_end();
   if (!code) run_ranges(t->loaded, NvtxOff); // train_run.c pushes its own NVTX ranges
   if (!code) code = train_open_params(t, err);
-  if (!code) code = params_fill(t->params, t->loaded, NULL, err);
+  if (!code) code = params_fill(t->params, t->loaded, &t->filled, err);
   range_pop(t->device);
   double done = 0;
   if (!code && t->step >= 0) code = tensor_read_doubles(t->loaded, t->step, &done, 1, err);
@@ -260,6 +260,7 @@ static int load(Train *t, Error *err) {
 static void close_train(Train *t) {
   runlog_close(t->log);
   train_drop_best(t);
+  params_report_free(&t->filled);
   feed_close(t->feed);
   loader_close(t->loader);
   dataset_close(t->data);

@@ -46,6 +46,7 @@ typedef struct Train {
   int64_t most_steps;              // --steps; 0: all epochs
   int64_t seed, save_every, log_every, patience, workers, warmup_iters, bad_epochs;
   const char *folder, *model;
+  ParamsReport filled; // parameters and states as they were loaded
   int lock; // descriptor of the lock file; -1: none
   Metrics metrics, eval, near;
   char examples[32]; // of the test set, as a setting
@@ -123,6 +124,7 @@ void train_fusion(const Train *t, FusionLeft *f); // train_fusion.c
 
 // train_report.c, train_summary.c: progress lines and the summary.
 void train_report_begin(const Train *t);
+double train_rate(const Train *t); // examples/s of this process, evaluations left out
 void train_report_step(Train *t);
 void train_report_epoch(Train *t, int64_t epoch, bool evaluated);
 void train_report_last(const Train *t, double seconds);

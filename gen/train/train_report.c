@@ -59,6 +59,9 @@ void train_report_begin(const Train *t) {
          train_launches(t, "eval"));
   printf("memory    arena %.4g MB; parameters, states, inputs and outputs %.4g MB\n",
          (double)t->plan->arena_bytes / 1e6, (double)t->plan->static_bytes / 1e6);
+  if (t->cli->weights)
+    report_names("of", t->cli->weights, "which the run has not", t->filled.unused,
+                 t->filled.nunused);
   if (t->done) printf("resumed   after step %lld\n", (long long)t->done);
   fflush(stdout);
 }
@@ -89,6 +92,11 @@ static void print_values(const Metrics *m, bool mean) {
   buffer_free(&line);
 }
 
+double train_rate(const Train *t) {
+  double seconds = train_now() - t->begin - t->aside;
+  return (double)(t->read - t->first) * (double)t->batch / seconds;
+}
+
 // On a terminal a bar, drawn at most ten times a second; elsewhere a line every --log-every steps.
 void train_report_step(Train *t) {
   bool terminal = isatty(STDERR_FILENO), last = t->read == t->total;
@@ -96,12 +104,12 @@ void train_report_step(Train *t) {
   bool due = terminal ? last || now - t->drawn > 0.1 : last || t->read % t->log_every == 0;
   if (t->cli->quiet || !due) return;
   t->drawn = now;
-  double rate = (double)(t->read - t->first) / (now - t->begin - t->aside);
+  double rate = train_rate(t);
   Buffer line = {0};
   buffer_put(&line, "  left ");
-  put_time(&line, (double)(t->total - t->read) / rate);
+  put_time(&line, (double)(t->total - t->read) * (double)t->batch / rate);
   put_values(&line, &t->metrics, false);
-  buffer_put(&line, "  %.4g examples/s", rate * (double)t->batch);
+  buffer_put(&line, "  %.4g examples/s", rate);
   if (terminal)
     progress_draw("step", t->read, t->total, line.text);
   else

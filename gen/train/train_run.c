@@ -97,12 +97,13 @@ static int read_step(Train *t, Error *err) {
   if (code || t->bad[0]) return code;
   t->read++;
   take_step(t, now);
-  LogValue values[kMostMetrics + 2];
+  LogValue values[kMostMetrics + 3];
   int count = 0;
   for (int i = 0; i < m->count; i++)
     if (m->fresh[i]) values[count++] = (LogValue){m->name[i], m->value[i]};
   values[count++] = (LogValue){"epoch", (double)((t->read - 1) / t->per_epoch + 1)};
   values[count++] = (LogValue){"seconds", train_now() - t->begin};
+  values[count++] = (LogValue){"examples_s", train_rate(t)};
   write_log(t, t->read, values, count);
   train_report_step(t);
   train_check_step(t, now);

@@ -76,6 +76,7 @@ static void take_averages(const Train *t, WeightTensor *kept, int nkept, const W
 }
 
 typedef struct Notes { // the metadata of a checkpoint: what a resumed run needs besides tensors
+  Buffer settings;
   char step[32], batch[32], seed[32], pictures[32], best[64], bad[32],
       sums[32 * (2 * kMostMetrics + 1)];
   const char *pairs[24];
@@ -85,12 +86,18 @@ static int64_t pictures(const Train *t) { // for training; 0: the model generate
   return t->data ? dataset_count(t->data) : 0;
 }
 
+// The model's settings: a line each.
+static void put_settings(const Compiler *c, Buffer *text) {
+  for (int i = 0; i < c->nsettings; i++)
+    buffer_put(text, "%s=%s\n", c->settings[i].name, c->settings[i].value);
+}
+
 static void note(Notes *notes, int *count, const char *key, const char *value) {
   notes->pairs[(*count)++] = key;
   notes->pairs[(*count)++] = value;
 }
 
-static void make_notes(const Train *t, const double *best, Notes *notes) {
+static void make_notes(const Train *t, bool weights_alone, const double *best, Notes *notes) {
   int count = 0, used;
   const Metrics *m = &t->metrics;
   *notes = (Notes){0};
@@ -113,6 +120,8 @@ static void make_notes(const Train *t, const double *best, Notes *notes) {
   note(notes, &count, "nngen_pictures", notes->pictures);
   note(notes, &count, "nngen_epoch_sums", notes->sums);
   note(notes, &count, "nngen_bad_epochs", notes->bad);
+  if (!weights_alone) put_settings(&t->compiler, &notes->settings);
+  if (notes->settings.text) note(notes, &count, "nngen_settings", notes->settings.text);
   if (!best) return;
   snprintf(notes->best, sizeof notes->best, "%.17g", *best);
   note(notes, &count, "nngen_best", notes->best);
@@ -132,6 +141,7 @@ static void free_saving(Saving *s) {
   if (!s) return;
   params_snapshot_free(s->all, s->count);
   free(s->kept);
+  buffer_free(&s->notes.settings);
   free(s);
 }
 
@@ -146,7 +156,7 @@ static int take_states(const Train *t, bool weights_alone, const double *best, S
     if (weights_alone ? train_is_weight(t, s->all[i].name) : is_kept(s->all[i].name))
       s->kept[s->nkept++] = s->all[i];
   if (weights_alone) take_averages(t, s->kept, s->nkept, s->all, s->count);
-  make_notes(t, best, &s->notes);
+  make_notes(t, weights_alone, best, &s->notes);
   return ExitOk;
 }
 
@@ -243,6 +253,30 @@ static int check_same(const Train *t, const Weights *weights, const char *path, 
                  path, then ? then : "?", (long long)pictures(t));
 }
 
+// Settings of the model may differ from the checkpoint's as long as the states are the same ones,
+// as the rate of a dropout or a schedule's length may; but the run is not the one that was begun.
+static void warn_of_settings(const Train *t, const Weights *weights, const char *path) {
+  const char *line = weights_metadata(weights, "nngen_settings");
+  Buffer text = {0};
+  for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    int length = (int)strcspn(line, "\n"), name = (int)strcspn(line, "=\n");
+    for (int i = 0; i < t->compiler.nsettings; i++) {
+      const Setting *now = &t->compiler.settings[i];
+      const char *then = line + name + 1;
+      int size = length - name - 1;
+      bool same = (int)strlen(now->value) == size && !strncmp(now->value, then, (size_t)size);
+      if (same || (int)strlen(now->name) != name || strncmp(now->name, line, (size_t)name)) continue;
+      buffer_put(&text, "%s%.*s, not %s", text.text ? "; " : "", length, line, now->value);
+    }
+  }
+  if (text.text) {
+    char all[4096];
+    snprintf(all, sizeof all, "--resume: %.1500s was made with %.2000s", path, text.text);
+    log_to_stderr().write(NULL, LogWarning, all);
+  }
+  buffer_free(&text);
+}
+
 // Another optimizer, averages that are begun or left out, other frozen layers: other states.
 static int check_states(const Train *t, const Weights *weights, const char *path, Error *err) {
   static const char why[] = "; resume with that run's --optimizer, --amp, --ema, --accumulate and "
@@ -290,6 +324,7 @@ static int resume(Train *t, Error *err) {
   free(fell_back);
   if (!code) code = check_same(t, weights, path, err);
   if (!code) code = check_states(t, weights, path, err);
+  if (!code) warn_of_settings(t, weights, path);
   const char *step = code ? NULL : weights_metadata(weights, "nngen_step");
   if (!code) code = open_log(t, step ? atoll(step) : 0, err);
   if (code) {

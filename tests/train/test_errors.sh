@@ -103,6 +103,14 @@ other() {
     --resume --out-dir "$at"
 }
 ok "a checkpoint of another model" other
+settings() { # the states are the same ones: it goes on, and says what differs
+  restore; run $data --epochs 2 --resume --out-dir "$at" >"$work/out1" 2>"$work/said" &&
+    ! grep . "$work/said" &&
+    run $data --epochs 2 --resume --out-dir "$at" --set flip=false --lr 0.1 2>"$work/said" || return
+  grep -Fx "nngen: warning: --resume: $last was made with flip=true, not false; lr=0.05, not 0.1" \
+    "$work/said" || { cat "$work/said"; return 1; }
+}
+ok "other settings of the model than the checkpoint's" settings
 plain() { restore; cp "$at/tiny_final_weights.safetensors" "$last"; rm -f "$last.previous"
   fails 5 "no checksums" run $data --resume --out-dir "$at"; }
 ok "weights that are no checkpoint" plain
@@ -241,6 +249,13 @@ lacks() { # a weight that the file has under another name does not start from th
       --weights "$work/lacks.safetensors"
 }
 ok "weights that lack one" lacks
+more() { # a tensor of the file that the run has no use for
+  sed 's/"bn1.bias"/"no1.bias"/; s/"bn1.weight"/"no1.weight"/' "$init" >"$work/more.safetensors"
+  local line="^weights   of $work/more.safetensors, which the run has not: no1.bias, no1.weight\$"
+  build/nngen train tests/train/tiny.lua $data --steps 1 --init "$work/more.safetensors" --reset bn1 \
+    --out-dir "$work/init" | tee "$work/said" | grep "$line" || { cat "$work/said"; return 1; }
+}
+ok "weights that have more" more
 head() { # the rest of the weights starts from the file, the head from the seed
   python3 tests/train/data.py "$work/five" 84 20 5
   build/nngen train tests/train/tiny.lua --quiet --data "$work/five" --set classes=5 \

@@ -58,7 +58,7 @@ ok "less than no batch" wrong 2 "train: batch = -3: wants at least 1" "" "$mean"
 # ---- what the function returns ------------------------------------------------------------------
 ok "a value without a name" wrong 2 "train: the function returns {loss = ..., accuracy = ...}: " \
   "" "$mean, [1] = x:mean()"
-for name in step lr grad_norm epoch seconds; do
+for name in step lr grad_norm epoch seconds examples_s; do
   ok "a metric called $name" wrong 2 "train: '$name' is a number of the run itself: give" \
     "" "$mean, $name = x:mean()"
 done
@@ -128,10 +128,10 @@ smoothed() { # as the model says it itself; what states its own keeps that
   run --label-smoothing 0.3 --out-dir "$work/a" || return
   model "" "loss = logits:cross_entropy(labels, {label_smoothing = 0.3})"
   run --label-smoothing 0.1 --out-dir "$work/b" && run --out-dir "$work/c" || return
-  cmp "$work/a/m_last.safetensors" "$work/b/m_last.safetensors" &&
-    cmp "$work/a/m_last.safetensors" "$work/c/m_last.safetensors" || return
+  cmp "$work/a/m_final_weights.safetensors" "$work/b/m_final_weights.safetensors" &&
+    cmp "$work/a/m_final_weights.safetensors" "$work/c/m_final_weights.safetensors" || return
   model "" "loss = logits:cross_entropy(labels)"
-  run --out-dir "$work/d" && ! cmp -s "$work/a/m_last.safetensors" "$work/d/m_last.safetensors"
+  run --out-dir "$work/d" && ! cmp -s "$work/a/m_final_weights.safetensors" "$work/d/m_final_weights.safetensors"
 }
 ok "--label-smoothing is that of each cross_entropy" smoothed
 square() {

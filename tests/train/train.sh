@@ -4,7 +4,7 @@
 python3 tests/train/data.py "$work/data" 84 20
 train() { build/nngen train tests/train/tiny.lua --data "$work/data" --quiet "$@"; }
 # Of a log, without what differs by the clock.
-steps_of() { sed -E 's/,"seconds":[^,}]*//' "$1/log.jsonl"; }
+steps_of() { sed -E 's/,"(seconds|examples_s)":[^,}]*//g' "$1/log.jsonl"; }
 same_run() { # same_run A B: checkpoints, weights and logs are equal, to the bit
   local file
   for file in last best final_weights; do
