@@ -189,28 +189,68 @@ static bool link_image(const Args *compiler, bool clang, const char *folder, Tex
   return run_in(folder, &args, log) == 0;
 }
 
-// kernels.ii behind libcusim's own headers, which it begins with, precompiled: they end where the
-// preprocessor comes back to the program's source. False: it is for the caller to compile.
+// Does a line of preprocessed text enter a file (1), come back to one (-1), or neither (0)?
+static int line_enters(const char *line) {
+  const char *end = strchr(line, '\n'), *flag = strstr(line, "\" ");
+  if (strncmp(line, "# ", 2) != 0 || !end || !flag || flag > end) return 0;
+  return flag[2] == '1' ? 1 : flag[2] == '2' ? -1 : 0;
+}
+
+// A file that the program includes before it says anything itself, as nngen's kernels do with one
+// and the same: from the line that enters it to the one that comes back. False: there is none.
+static bool find_first(const char *source, Token *file) {
+  int depth = 0;
+  *file = (Token){NULL, NULL};
+  for (const char *line = source; *line && !file->end; line = strchr(line, '\n') + 1) {
+    bool is_mark = !strncmp(line, "# ", 2), entered = depth > 0;
+    depth += line_enters(line);
+    if (!entered && depth == 1) file->begin = line;
+    if (entered && depth == 0) file->end = line;
+    if (depth < 0 || (depth == 0 && !is_mark && *line != '\n') || !strchr(line, '\n')) break;
+  }
+  return file->end;
+}
+
+// The text that kernels.ii begins with and other programs, too: libcusim's own headers, which end
+// where the preprocessor comes to the program's source, and the first file that this includes. The
+// rest is put behind *rest's text.
+static bool split_headers(const Text *kernels, Text *headers, Text *rest) {
+  const char *source = strstr(kernels->data, "\n# 1 \"source.cu\"\n");
+  Token first;
+  if (!source) return false;
+  source++;
+  text_append(headers, kernels->data, (size_t)(source - kernels->data));
+  if (find_first(source, &first)) {
+    text_append(headers, first.begin, (size_t)(first.end - first.begin));
+    const char *flag = strstr(first.end, "\" ") + 1; // of coming back to what was never left
+    text_append(rest, first.end, (size_t)(flag - first.end));
+    source = strchr(flag, '\n');
+  }
+  text_append(rest, source, strlen(source));
+  return !headers->failed && !rest->failed;
+}
+
+// kernels.ii, what it begins with precompiled. False: it is for the caller to compile.
 static bool compile_precompiled(const char *folder, const Args *options, const char *const *last) {
   char path[kPath];
-  Text kernels = {0}, rest = {0}, log = {0};
+  Text kernels = {0}, headers = {0}, behind = {0}, rest = {0}, log = {0};
   Args args = *options;
   args_add(&args, "-fpreprocessed");
-  bool ok = sim_settings()->precompiled && folder_read(folder, "kernels.ii", &kernels);
-  const char *source = ok ? strstr(kernels.data, "\n# 1 \"source.cu\"\n") : NULL;
-  size_t length = source ? (size_t)(source + 1 - kernels.data) : 0;
-  Text headers = {.data = kernels.data, .length = length};
-  ok = source && folder_write(folder, "headers.ii", kernels.data, length, &log) &&
-       precompiled_find(folder, "headers.ii", &headers, &args, path);
+  bool ok = sim_settings()->precompiled && folder_read(folder, "kernels.ii", &kernels) &&
+            split_headers(&kernels, &headers, &behind) &&
+            folder_write(folder, "headers.ii", headers.data, headers.length, &log) &&
+            precompiled_find(folder, "headers.ii", &headers, &args, path);
   if (ok) {
     text_print(&rest, "#pragma GCC pch_preprocess \"%s\"\n", path);
-    text_append(&rest, kernels.data + length, kernels.length - length);
+    text_append(&rest, behind.data, behind.length);
     args_add_all(&args, last);
     ok = !rest.failed && folder_write(folder, "kernels.ii", rest.data, rest.length, &log) &&
          precompiled_run(folder, &args, path);
     if (!ok) folder_write(folder, "kernels.ii", kernels.data, kernels.length, &log);
   }
   text_free(&kernels);
+  text_free(&headers);
+  text_free(&behind);
   text_free(&rest);
   text_free(&log);
   return ok;
