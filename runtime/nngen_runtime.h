@@ -195,6 +195,7 @@ int params_open(const char *weights, uint64_t seed, Params **params, Error *err)
 // The values of parameter `tensor`, rounded to its dtype, row-major in its model shape. Errors:
 // ExitBadInput: no such weight, or its shape (name, expected and found).
 int params_values(const Params *params, const PlanTensor *tensor, float *values, Error *err);
+int params_check(const Params *params, const Plan *plan, Error *err); // is there one for each?
 
 // Fills every parameter of the plan, runs its entry `init` if there is one, and frees SpaceInit
 // (load_keep_init). `report` may be NULL.

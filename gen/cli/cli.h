@@ -109,6 +109,7 @@ typedef struct Run {
   Arch arch; // of the device
   Loaded *loaded;
   Params *params;
+  double **inputs;                                     // by tensor; null: written to the device
   ParamsReport filled;                                 // parameters as they were loaded
   JitReport *jit;                                      // owned by loaded, or by only_jit
   JitReport only_jit;                                  // --arch: compiled, not run
@@ -130,7 +131,10 @@ typedef struct Run {
   const char *input_note; // the source of the inputs
 } Run;
 
-int run_set_inputs(Run *r, uint64_t seed, Error *err); // run_input.c
+// run_input.c: the values of all inputs, of files or drawn; then these go to the device.
+int run_read_inputs(Run *r, uint64_t seed, Error *err);
+int run_set_inputs(Run *r, Error *err);
+void run_free_inputs(Run *r);
 int run_check_finite(const char *weights, Error *err);
 
 // run_state.c. The entry of this name; null: infer, or the first that is not empty.

@@ -214,6 +214,8 @@ static int execute(Run *r, Error *err) {
   if (!code) code = cli_number("steps", r->cli->steps, 1, 1, &steps, err);
   if (!code) code = params_open(r->cli->weights, (uint64_t)seed, &r->params, err);
   if (!code) params_choose(r->params, cli_params_from, r->compiler.graph);
+  if (!code) code = params_check(r->params, r->plan, err);
+  if (!code) code = run_read_inputs(r, (uint64_t)seed, err);
   JitOptions jit = jit_options(r);
   double begin = now();
   if (!code) code = load_plan(r->device, r->plan, &jit, &r->loaded, err);
@@ -230,7 +232,7 @@ static int execute(Run *r, Error *err) {
   r->seconds_load = loaded - begin;
   r->seconds_params = now() - loaded;
   r->seconds_ready = now() - r->begin;
-  if (!code) code = run_set_inputs(r, (uint64_t)seed, err);
+  if (!code) code = run_set_inputs(r, err);
   if (!code) code = run_keep_states(r, err);
   if (!code && run_wants_ids(r)) code = run_check_ids(r, err);
   if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, r->entry->name, err);
@@ -257,6 +259,7 @@ static void close_run(Run *r) {
   free(r->outputs);
   free(r->updates);
   run_free_states(r);
+  run_free_inputs(r);
   for (int i = 0; r->first_outputs && i < r->plan->ntensors; i++) free(r->first_outputs[i]);
   free(r->first_outputs);
   free(r->counts);

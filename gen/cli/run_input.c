@@ -195,21 +195,35 @@ int run_check_finite(const char *path, Error *err) {
   return code;
 }
 
-int run_set_inputs(Run *r, uint64_t seed, Error *err) {
+int run_read_inputs(Run *r, uint64_t seed, Error *err) {
   int code = check_input_names(r, err);
   r->input_note = "files";
+  r->inputs = base_alloc((size_t)r->plan->ntensors, sizeof *r->inputs);
   // Each input has noise of its own: of equal ones, differences would be 0 and exchanged operands
   // right.
   const uint64_t next = 0x9e3779b97f4a7c15u;
   for (int i = 0; !code && i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleInput) continue;
-    int64_t count = tensor_count(t);
-    double *values = base_alloc((size_t)count, sizeof *values);
-    code = fill_input(r, t, seed, values, err);
+    r->inputs[i] = base_alloc((size_t)tensor_count(t), sizeof *r->inputs[i]);
+    code = fill_input(r, t, seed, r->inputs[i], err);
     seed += next;
-    if (!code) code = tensor_write_doubles(r->loaded, i, values, count, err);
-    free(values);
   }
   return code;
+}
+
+int run_set_inputs(Run *r, Error *err) {
+  int code = ExitOk;
+  for (int i = 0; !code && i < r->plan->ntensors; i++)
+    if (r->inputs[i])
+      code = tensor_write_doubles(r->loaded, i, r->inputs[i], tensor_count(&r->plan->tensors[i]),
+                                  err);
+  run_free_inputs(r);
+  return code;
+}
+
+void run_free_inputs(Run *r) {
+  for (int i = 0; r->inputs && i < r->plan->ntensors; i++) free(r->inputs[i]);
+  free(r->inputs);
+  r->inputs = NULL;
 }

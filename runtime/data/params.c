@@ -186,6 +186,17 @@ int params_values(const Params *params, const PlanTensor *tensor, float *values,
   return rc;
 }
 
+int params_check(const Params *params, const Plan *plan, Error *err) {
+  const WeightTensor *weight;
+  for (int i = 0; params->weights && i < plan->ntensors; i++) {
+    const PlanTensor *t = &plan->tensors[i];
+    int rc = params_has(t) && !begins_anew(params, t) ? find_weight(params, t, &weight, err)
+                                                      : ExitOk;
+    if (rc) return rc;
+  }
+  return ExitOk;
+}
+
 // Are its values on the device those of params_values?
 static bool is_plain(const PlanTensor *t) {
   bool plain = t->dtype == DtF32;
