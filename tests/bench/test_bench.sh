@@ -180,7 +180,7 @@ jobs_left_out a job that has no time is left out, and named
 compile_falls_back the key comparison comes first, torch.compile falls back to reduce-overhead
 END
   if [ "$python" ]; then
-    ok "PyTorch's side, on the CPU" peers
+    long && ok "PyTorch's side, on the CPU" peers
   else
     skip "PyTorch's side, on the CPU" "python3-torch and python3-torchvision are not installed"
   fi

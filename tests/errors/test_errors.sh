@@ -3,6 +3,7 @@
 #
 # cases.txt holds blocks: a line "## NAME: [VARIABLE=VALUE ...] ARGUMENTS", then "=> CODE", then
 # what stderr must be.
+# The short run leaves out two of the cases that end at a limit of time or memory.
 # BLESS=1 rewrites it from what happens now: read the difference before committing it.
 set -u
 cd "$(dirname "$0")/../.."
@@ -28,7 +29,8 @@ run() { # run LINE: the block of this line of cases.txt as it is now, to $work/r
 }
 export WORK=$work
 . tests/errors/prepare.sh "$work"
-while IFS= read -r line; do run "$line"; done < <(grep '^## ' "$cases")
+slow=$([ "${NNGEN_TEST_LONG:-}${BLESS:-}" ] || echo "op_ref_endless|node_bomb")
+while IFS= read -r line; do run "$line"; done < <(grep '^## ' "$cases" | grep -vE "^## (${slow:-^}):")
 plain "$work/raw" >"$work/new"
 [ "${BLESS:-}" ] && cp "$work/new" "$cases"
 # The blocks of both files, side by side.

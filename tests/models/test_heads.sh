@@ -21,19 +21,19 @@ for dtype in fp32 fp16; do
     few 5 && ok "$form, $dtype" left 2 form=$form $few_sizes
   done
   for turn in halves rotate pairs; do
-    few 3 && ok "norms and turned $turn, $dtype" left 2 form=rms turn=$turn $few_sizes
-    few 3 && ok "a part of the heads, turned $turn, $dtype" left 2 form=layer turn=$turn part=16 \
+    few 4 && ok "norms and turned $turn, $dtype" left 2 form=rms turn=$turn $few_sizes
+    few 4 && ok "a part of the heads, turned $turn, $dtype" left 2 form=layer turn=$turn part=16 \
       $few_sizes
   done
-  ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
+  few 2 && ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
 done
 dtype=bf16
 for size in 20 64 80 96 128 256; do
   few 3 && ok "turned heads of $size, bf16" right form=none turn=rotate D=$size H=2 G=1 N=33
 done
 for rows in 1 17 129; do
-  few 3 && ok "$rows rows, bf16" right form=rms turn=halves N=$rows
-  few 3 && ok "$rows rows, all heads share their keys, tf32" \
+  few 6 && ok "$rows rows, bf16" right form=rms turn=halves N=$rows
+  few 6 && ok "$rows rows, all heads share their keys, tf32" \
     env dtype=tf32 build/nngen $model --quiet --check --dtype tf32 --set form=layer G=1 N=$rows
 done
 dtype=fp16
@@ -114,7 +114,7 @@ torch() { # torch SETTINGS...: what PyTorch computes in double, of the same weig
   python3 tests/models/attention_reference.py equal "$folder/got/y.npy" "$folder/out/y.npy" 1e-5
 }
 while read -r settings; do
-  few 5 || continue
+  few 6 || continue
   if [ "$python" ]; then ok "as PyTorch: $settings" torch $settings
   else skip "as PyTorch: $settings" "PyTorch is not installed"; fi
 done <<'CASES'

@@ -54,7 +54,7 @@ lists() {
 ok "show lists what waits and what is computed again" lists
 long && ok "a step, all again" step --recompute all
 long && ok "a step, all again, bf16" step --recompute all --dtype bf16
-ok "a step, all again: the same elements are left out" step --recompute all --set drop=0.3
+long && ok "a step, all again: the same elements are left out" step --recompute all --set drop=0.3
 # masks LAYER SHARE: the arena where all is computed again, in hundredths of that of none, and as
 # small as --memory can make it; without dropout it is hardly smaller.
 arena() {
@@ -84,7 +84,8 @@ redrawn() { # each kernel and each result of such a step against the oracle
   build/nngen tests/models/dropout.lua --entry train --quiet --check --recompute all "$@" \
     >"$work/log" 2>&1 || { tail -5 "$work/log"; return 1; }
 }
-ok "a step that draws again: convolutions and norms" redrawn
+long && ok "a step that draws again: convolutions and norms" redrawn
+ok "a step that draws again: convolutions" redrawn --set layer=conv
 long && ok "a step that draws again: products, bf16" redrawn --set layer=linear --dtype bf16
 too_small() { # too_small MESSAGE OPTIONS...
   local message=$1 rc; shift

@@ -16,7 +16,7 @@ mar() {
     close "$(reference log "$work/mar/log.jsonl" eval_mar_at_5)" \
       "$(reference mar "$work/near")" 1e-6
 }
-ok "mar_at_5 of 45 examples" mar 45
+long && ok "mar_at_5 of 45 examples" mar 45
 far() { # embeddings far from 0, beside their distances
   python3 tests/train/data.py "$work/near" 16 45 4 && embed "$work/near" "$work/mar" --set far=300.0 &&
     close "$(reference log "$work/mar/log.jsonl" eval_mar_at_5)" \
@@ -97,7 +97,7 @@ END
     fi || return
   done
 }
-ok "a loss of each example with a term of the whole batch" batchwide
+long && ok "a loss of each example with a term of the whole batch" batchwide
 made_up() { # of inputs by chance there is at least one example that counts
   build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
     python3 -c 'import math, struct, sys
