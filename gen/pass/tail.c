@@ -126,15 +126,24 @@ Node *tail_mapped(const Group *k) {
   return y;
 }
 
+// The columns that tiles cut a half into: a few; whole rows of shared memory where the right operand
+// lies along n, for it is copied so.
+static int64_t least_columns(const Group *k, const Maps *maps) {
+  enum { kLeast = 8, kRow = 128 }; // bytes of a row
+  const Node *b = k->anchor->in[1];
+  bool across = b->type.order[b->type.rank - 1] == maps_dim(maps, MapB, AxisN);
+  return across ? kRow / (int64_t)dtype_size(prec_operand(k->anchor)) : kLeast;
+}
+
 void tail_pair(Graph *g, Group *k) {
-  enum { kLeast = 8 }; // columns that tiles cut a half into
   Node *y = tail_mapped(k);
   Maps maps = maps_of(k->anchor, 0);
   int count, d = maps_dim(&maps, MapOut, AxisN);
   Node **readers = fuse_readers(g, y, &count);
   if (count != 2 || y->uses != 2 || maps_phases(k->anchor) > 1 || maps_count(&maps, AxisBatch) > 1)
     return;
-  if (maps_count(&maps, AxisN) != y->type.dim[d] || y->type.dim[d] % (2 * kLeast)) return;
+  if (maps_count(&maps, AxisN) != y->type.dim[d] || y->type.dim[d] % (2 * least_columns(k, &maps)))
+    return;
   int first = is_half(readers[0], y, d, 0) ? 0 : 1;
   Node *a = readers[first], *b = readers[1 - first];
   if (!is_half(a, y, d, 0) || !is_half(b, y, d, 1) || !tail_meet(a, b)) return;

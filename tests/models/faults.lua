@@ -44,6 +44,13 @@ local cases = {
     nn.output("y", (rows - rows:amax(2, true)):reshape(3, 5, 8))
     nn.output("z", x)
   end,
+  -- Halves of a product's columns that are no whole rows of shared memory, of a right operand that
+  -- lies along them.
+  halves = function()
+    local x, w = nn.input("x", {8, 48}), nn.input("w", {48, 32})
+    local a, b = x:matmul(w):chunk(2, 2)
+    nn.output("y", nn.concat({nn.input("d", {8, 16}) * b, a + b}, 2))
+  end,
   products = function()
     nn.output("y", nn.input("a", {66000, 3, 2}):matmul(nn.input("b", {66000, 2, 3})))
   end,
