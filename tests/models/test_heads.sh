@@ -32,8 +32,8 @@ for size in 20 64 80 96 128 256; do
   few 3 && ok "turned heads of $size, bf16" right form=none turn=rotate D=$size H=2 G=1 N=33
 done
 for rows in 1 17 129; do
-  few 6 && ok "$rows rows, bf16" right form=rms turn=halves N=$rows
-  few 6 && ok "$rows rows, all heads share their keys, tf32" \
+  long && ok "$rows rows, bf16" right form=rms turn=halves N=$rows
+  few 3 && ok "$rows rows, all heads share their keys, tf32" \
     env dtype=tf32 build/nngen $model --quiet --check --dtype tf32 --set form=layer G=1 N=$rows
 done
 dtype=fp16
@@ -75,7 +75,7 @@ tuned() { # tuned TILE SETTINGS...: with this tile, as if it had been measured a
 }
 for tile in "128x32 warps 32x0 stages 2 parts 1" "16x64 warps 16x0 stages 2 parts 1" \
   "64x32 warps 16x0 stages 2 parts 2" "128x128 warps 16x0 stages 2 parts 1"; do
-  few 4 && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 D=64 width=40 \
+  long && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 D=64 width=40 \
     causal=false
 done
 for entry in eval $(long && echo train); do

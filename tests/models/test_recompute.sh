@@ -85,7 +85,8 @@ redrawn() { # each kernel and each result of such a step against the oracle
     >"$work/log" 2>&1 || { tail -5 "$work/log"; return 1; }
 }
 long && ok "a step that draws again: convolutions and norms" redrawn
-ok "a step that draws again: convolutions" redrawn --set layer=conv
+long && ok "a step that draws again: convolutions" redrawn --set layer=conv
+ok "a step that draws again: products" redrawn --set layer=linear
 long && ok "a step that draws again: products, bf16" redrawn --set layer=linear --dtype bf16
 too_small() { # too_small MESSAGE OPTIONS...
   local message=$1 rc; shift

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../tap.sh"
 nvrtc=$(build/nngen doctor | sed -n 's/^NVRTC *\([^,]*\), version.*/\1/p')
 for arch in sm_90a $(long && echo sm_80 sm_100a); do
-  for test in threads matrix scalar; do
+  for test in threads matrix $(long && echo scalar); do
     if [ "$NNGEN_DEVICE" = cuda ]; then
       skip "$test $arch" "the tests themselves run on a GPU"; continue
     fi

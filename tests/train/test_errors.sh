@@ -179,10 +179,10 @@ ok "a picture for training that is damaged" spoilt train/a/3.png 3
 
 # ---- a full disk, stood in for by a limit of a file's size ---------------------------------------
 full() (
-  wide="--set width=768"; full=$work/full
+  wide="--set width=384"; full=$work/full
   train $wide --epochs 1 --out-dir "$full" || return
   last=$full/tiny_last.safetensors; cp "$last" "$work/kept"
-  trap '' XFSZ; ulimit -f 400 # KiB: less than a checkpoint, more than a kernel
+  trap '' XFSZ; ulimit -f 160 # KiB: less than a checkpoint, more than a kernel
   run $data $wide --epochs 2 --resume --out-dir "$full" 2>"$work/said" >"$work/out1"
   code=$?
   [ $code = 0 ] && grep -q \
@@ -195,12 +195,12 @@ full() (
 ok "a full disk: training goes on, the checkpoint before stays" full
 fuller() ( # no room for final weights either
   full=$work/full; cp -r "$full" "$work/before"; rm "$full/tiny_final_weights.safetensors"
-  trap '' XFSZ; ulimit -f 200
+  trap '' XFSZ; ulimit -f 100
   text="tiny_final_weights.safetensors': File too large; there is of this run:"
   fails 5 "$text $full/tiny_last.safetensors of step 10, $full/tiny_best.safetensors" \
-    run $data --set width=768 --epochs 2 --resume --out-dir "$full" &&
+    run $data --set width=384 --epochs 2 --resume --out-dir "$full" &&
     diff "$work/before/tiny_last.safetensors" "$full/tiny_last.safetensors" &&
-    fails 5 "$text no weights" run $data --set width=768 --steps 3 --out-dir "$work/full2" &&
+    fails 5 "$text no weights" run $data --set width=384 --steps 3 --out-dir "$work/full2" &&
     ! find "$full" "$work/full2" -name '*.tmp*' | grep . && ! ls "$work/full2" | grep tensors
 )
 long && ok "a full disk to the end: it is said what there is" fuller
