@@ -61,7 +61,7 @@ enum OpFlag {
   FlagNeg = 16,
   FlagCopy = 32,       // the identity; stays only where dtype or memory order change
   FlagStop = 1024,     // a constant for derivatives
-  FlagStep = 8192,     // its result is a whole number, which is not rounded
+  FlagExact = 8192,    // it rounds nothing: its result is a whole number, or one of its inputs
   FlagWide = 128,      // its result wants more than 16 bits where it is stored
   FlagExp = 256,       // the exponential
   FlagMax = 512,       // of a reduction: the largest element

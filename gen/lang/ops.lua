@@ -177,16 +177,16 @@ op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
    ref = function(x) return x / (1 + math.exp(-x)) end,
    grad = function(g, y, x) local s = sigmoid(x); return g * (s + y * (1 - s)) end}
 local function none() return nil end -- the gradient of a step, for which PyTorch has 0
-op{name = "floor", cuda = "nn_floor($1)", flags = {"step"}, ref = function(x) return floor(x) end, grad = none}
-op{name = "ceil", cuda = "nn_ceil($1)", flags = {"step"}, ref = function(x) return -floor(-x) end, grad = none}
-op{name = "trunc", cuda = "nn_trunc($1)", flags = {"step"}, ref = function(x) return where(lt(x, 0), -floor(-x), floor(x)) end, grad = none}
+op{name = "floor", cuda = "nn_floor($1)", flags = {"exact"}, ref = function(x) return floor(x) end, grad = none}
+op{name = "ceil", cuda = "nn_ceil($1)", flags = {"exact"}, ref = function(x) return -floor(-x) end, grad = none}
+op{name = "trunc", cuda = "nn_trunc($1)", flags = {"exact"}, ref = function(x) return where(lt(x, 0), -floor(-x), floor(x)) end, grad = none}
 -- To the nearest whole number, of two the even one.
-op{name = "round", cuda = "nn_round($1)", flags = {"step"}, ref = function(x)
+op{name = "round", cuda = "nn_round($1)", flags = {"exact"}, ref = function(x)
   local down = floor(x)
   local rest, odd = x - down, down - 2 * floor(down / 2)
   return down + where(eq(rest, 0.5), odd, lt(0.5, rest))
 end, grad = none}
-op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"lipschitz", "step", "bounded"},
+op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"lipschitz", "exact", "bounded"},
    ref = function(x) return lt(0, x) - lt(x, 0) end, grad = none}
 
 -- To another dtype: floats are cut toward zero, as PyTorch does.
@@ -203,9 +203,9 @@ op{name = "normal", nin = 4, type = "draw", cuda = "nn_normal($1, $2, $3, $4)", 
 op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", wraps = "nn_add($1, $2)",
    init = "0.f", whole = "0", flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
 op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $2)",
-   init = "-nn_inf()", whole = "-2147483647 - 1", flags = {"max"}, ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
+   init = "-nn_inf()", whole = "-2147483647 - 1", flags = {"max", "exact"}, ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
 op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",
-   init = "nn_inf()", whole = "2147483647", ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
+   init = "nn_inf()", whole = "2147483647", flags = {"exact"}, ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
 op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", wraps = "nn_mul($1, $2)",
    init = "1.f", whole = "1", ref_init = 1, ref = function(a, b) return a * b end}
 

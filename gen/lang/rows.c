@@ -28,7 +28,7 @@ static const struct {
                   {"max", FlagMax},
                   {"copy", FlagCopy},
                   {"stop", FlagStop},
-                  {"step", FlagStep},
+                  {"exact", FlagExact},
                   {"wide", FlagWide},
                   {"shrinks", FlagShrinks},
                   {"bounded", FlagBounded},

@@ -30,8 +30,8 @@ static double error_of(const Nudge *n, int node, int64_t i) {
 }
 
 static void nudge_all(const Nudge *by, int node, double *value, int64_t count) {
-  for (int64_t i = 0; i < count; i++)
-    value[i] += value[i] * kUnits * by->unit * error_of(by, node, i);
+  for (int64_t i = 0; i < count; i++) // an infinity stays one, as a masked score does
+    if (isfinite(value[i])) value[i] += value[i] * kUnits * by->unit * error_of(by, node, i);
 }
 
 // A sum is off by the rounding of its parts, which may be much beside it: by as much as if its
@@ -45,7 +45,8 @@ static void nudge_terms(const Nudge *by, Node *n, double *value) {
   nudge_all(by, n->id, by->value[x->id], count);
   eval_node(by->graph->c, n, by->value);
   for (int64_t i = 0; i < type_count(&n->type); i++)
-    value[i] += fabs(by->value[n->id][i] - value[i]) * error_of(by, n->id, i);
+    if (isfinite(value[i]))
+      value[i] += fabs(by->value[n->id][i] - value[i]) * error_of(by, n->id, i);
   free(by->value[n->id]);
   free(by->value[x->id]);
   by->value[x->id] = exact, by->value[n->id] = value;
@@ -85,7 +86,7 @@ static void find_equal(const Nudge *by, const Node *n, double *value) {
 static void nudge(void *user, const Node *n, double *value) {
   const Nudge *by = user;
   bool moves = n->op->cls == OpMove || n->op->flags & FlagCopy; // and may store in a smaller dtype
-  bool exact = moves ? n->type.dtype == n->in[0]->type.dtype : n->op->flags & FlagStep;
+  bool exact = moves ? n->type.dtype == n->in[0]->type.dtype : n->op->flags & FlagExact;
   if (n->op->flags & FlagEqual) find_equal(by, n, value);
   if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
   if (n->op->cls == OpReduce || n->op->cls == OpScan)

@@ -126,8 +126,8 @@ Node *tail_mapped(const Group *k) {
   return y;
 }
 
-// The columns that tiles cut a half into: a few; whole rows of shared memory where the right operand
-// lies along n, for it is copied so.
+// The columns that tiles cut a half into: a few; whole rows of shared memory where the right
+// operand lies along n, for it is copied so.
 static int64_t least_columns(const Group *k, const Maps *maps) {
   enum { kLeast = 8, kRow = 128 }; // bytes of a row
   const Node *b = k->anchor->in[1];

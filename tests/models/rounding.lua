@@ -19,5 +19,12 @@ elseif cfg.case == "largest" then
 elseif cfg.case == "places" then
   local x = nn.input("x", {8, 64, 32})
   y = nn.grad(nn.cummax(x:gelu(), 2):square():sum(), x)
+elseif cfg.case == "steep" then -- scores of deviation 30, some masked; where they come from
+  local x = nn.input("x", {1, 17, 32})
+  local function heads(name)
+    return x:matmul(nn.input(name, {32, 32})):view(1, 17, 2, 16):transpose(2, 3)
+  end
+  local z = nn.attention(heads("q"), heads("k"), heads("v"), {causal = true})
+  y = nn.grad((z * nn.input("dz", z.shape)):sum(), x)
 elseif cfg.case == "difference" then y = made(nn.exp(i * 1e-3)) - nn.exp(i * 1e-3 + 1e-6) end
 nn.output("y", y)

@@ -17,4 +17,5 @@ done
 ok "rounding: largest" run largest
 ok "rounding: largest, a wrong kernel" fails 1 "wrong result" run largest true
 ok "rounding: places" run places false --dtype bf16
+ok "rounding: steep" run steep false --dtype bf16
 tap_done
