@@ -40,7 +40,7 @@ i=0
 for one in bias_odd bias_shared bias_keys scales; do
   for dtype in fp32 fp16 bf16; do
     few 5 || continue
-    for place in $(long && seq 1 8 || echo $((++i * 3 - 2))); do
+    for place in $(long && echo 1 4 7 || echo $((++i * 3 - 2))); do
       ok "sums of weights, $one, $dtype, candidate $place" summed $one $dtype $place
     done
   done
