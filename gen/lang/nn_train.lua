@@ -169,7 +169,7 @@ local function follow(made, decay)
   for i, p in ipairs(made.parameters) do
     local mean = core.state("ema." .. core.name(p), shape(p), "f32", "constant", 0)
     local value = mean * d + made.values[i] * (1.0 - d)
-    core.update(mean, takes and op.where(takes, value, mean) or value)
+    tools.set_state(mean, takes and op.where(takes, value, mean) or value)
   end
   core.update(steps, counts and op.where(counts, steps + 1, steps) or steps + 1)
 end
@@ -345,14 +345,13 @@ function nn.train(batch, f, given)
                                {warmup = set.warmup, milestones = o.milestones, gamma = o.gamma})
     local how = {optimizer = set.optimizer, lr = set.lr, factor = factor, step = updates,
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
-                 loss_scaling = set.loss_scaling, no_decay = o.no_decay, groups = o.groups,
-                 freeze = listed(set.freeze)}
+                 loss_scaling = set.loss_scaling, no_decay = o.no_decay, groups = o.groups}
     -- the options of another one, --optimizer, are its own defaults
     local own = set.optimizer == o.optimizer
     for _, key in ipairs(of_optimizers) do
       if given[key] ~= nil and (own or key == "weight_decay") then how[key] = given[key] end
     end
-    local made = nn.optimize(loss, how)
+    local made = tools.optimize(loss, how, listed(set.freeze))
     nn.output("train.lr", factor * set.lr)
     if set.ema > 0 then
       averaged = made.parameters

@@ -134,7 +134,7 @@ static int compile(Train *t, Error *err) {
   code = need_train(t, err);
   if (!code) code = find_tensors(t, err);
   if (!code) code = train_need_inputs(t, err);
-  if (!code) code = need_fit(t, "freeze", false, t->cli->freeze, err);
+  if (!code) code = need_fit(t, "freeze", false, setting(t, "freeze"), err);
   return code ? code : need_fit(t, "reset", true, t->cli->reset, err);
 }
 

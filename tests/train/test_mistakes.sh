@@ -108,6 +108,29 @@ lr=0/0 lr =
 lr=math.huge lr = inf: wants a number, 0 or more
 gamma=-1 gamma = -1: wants
 END
+ok "an option of other optimizers" option \
+  "optimize: adam has no option 'nesterov'; it has: beta1, beta2, eps, weight_decay" \
+  "optimizer = 'adam', nesterov = true"
+# by_hand TEXT OPTIONS: of nn.optimize
+by_hand() {
+  cat >"$work/m.lua" <<END
+local nn = require "nn"
+nn.entry("train", function()
+  local y = nn.input("x", {2, 4}):linear("fc", {out = 4})
+  nn.optimize(y:square():mean(), {lr = 0.1, optimizer = "adam", $2})
+end)
+END
+  fails 2 "$work/m.lua:4: $1" build/nngen show "$work/m.lua" --entry train
+}
+ok "a step that is a number" by_hand "optimize: step = 3: wants a tensor of one element" "step = 3"
+ok "a step of two elements" by_hand "optimize: step = tensor (2) of state: wants a tensor of one" \
+  "step = nn.state('st', {2}, {dtype = 'i32'})"
+ok "a schedule of a number" by_hand "schedule: at = 3: wants the step as a tensor" \
+  "factor = nn.schedule('cosine', 3, 10)"
+ok "a schedule of no length" by_hand "schedule: total = 'all': wants a number" \
+  "factor = nn.schedule('cosine', nn.index({1}), 'all')"
+ok "freeze that matches nothing" by_hand \
+  "optimize: freeze: 'zz' matches no parameter of fc.weight, fc.bias" "freeze = 'zz'"
 for momentum in 1.5 -1; do
   ok "batch norm by $momentum" wrong 4 "batch_norm2d: momentum = $momentum: wants a number from 0" \
     "" "$mean" "$pictures
@@ -145,6 +168,7 @@ freeze() { # freeze TEXT PATTERN
   fails 2 "$1" run --freeze "$2"
 }
 ok "--freeze of nothing" freeze "--freeze ',': wants patterns, with a comma between them" ,
+ok "--set freeze= of nothing" typed "--freeze 'zz' matches no parameter of" --set freeze=zz
 ok "--freeze of two, one nothing" freeze "--freeze 'fc.weight,,bn': wants patterns" fc.weight,,bn
 ok "--freeze of a running statistic" freeze \
   "--freeze 'bn.running_mean': 'bn.running_mean' is a statistic, which training keeps, but" \

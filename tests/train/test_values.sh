@@ -151,6 +151,32 @@ outside() {
 ok "of parameters made outside of nn.train, too" outside
 ok "a bad decay" fails 2 "wants 0 (none) up to, but not, 1" train --ema 1.5
 
+# A parameter without dimensions, as CLIP's logit_scale is, trains as one of shape (1) does.
+cat >"$work/scalar.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{rank = 0}
+nn.train(8, function()
+  local x, labels = nn.images{8, 1, 8, 8, classes = 4}
+  local t = nn.param("t", {[cfg.rank] = 1}, 0.5)
+  return {loss = (x:flatten():linear("fc", {out = 4}) * t):cross_entropy(labels)}
+end, {lr = 0.1, optimizer = "adam", clip_value = 0.5, groups = {{match = "t", lr = 0.01}}})
+LUA
+scalar() {
+  local rank kind set="--ema 0.9 --accumulate 2 --clip-norm 1 --schedule cosine --amp fp16"
+  for kind in $(long && echo sgd adamw lion) adam muon; do
+    build/nngen show "$work/scalar.lua" --entry train --stage simp \
+      --set optimizer=$kind loss_scaling=true clip_norm=1 accumulate=2 ema=0.5 || return
+  done
+  for rank in $(long && echo 0 1); do
+    build/nngen train "$work/scalar.lua" --data "$work/data" --quiet --steps 4 $set \
+      --set rank=$rank --out-dir "$work/scalar$rank" || return
+    python3 tests/train/tensors.py values "$work/scalar$rank/scalar_last.safetensors" \
+      t fc.weight ema.t adam.exp_avg.t >"$work/scalar$rank.values" || return
+  done
+  ! long || cmp "$work/scalar0.values" "$work/scalar1.values"
+}
+ok "a parameter without dimensions" scalar
+
 accumulate() { # of two batches of 8: the same as one of 16, but for rounding, in the averages too
   local set="--steps 24 --lr 0.005 --schedule cosine --warmup 3"
   python3 tests/train/data.py "$work/even" 96 8
