@@ -192,10 +192,14 @@ void runlog_close(RunLog *log);
 
 // ---- picture.c --------------------------------------------------------------------------------
 
-// Writes rows x columns pictures (u8, each channels x height x width of `shape`, 1 or 3 channels)
-// as one PNG, row by row, 2 white pixels between them. The file appears whole or not at all.
-int picture_grid(const char *path, const uint8_t *images, int rows, int columns,
-                 const int64_t shape[3], Error *err);
+typedef struct PictureRow {
+  const uint8_t *planes; // of the pictures of a row, one behind the other
+  int64_t shape[3];      // of each: channels (1 or 3), height, width
+} PictureRow;
+
+// Writes rows of `columns` pictures as one PNG, 2 white pixels between them; rows may differ in
+// their pictures' sizes: columns are as wide as the widest. The file appears whole or not at all.
+int picture_grid(const char *path, const PictureRow *rows, int nrows, int columns, Error *err);
 
 #ifdef __cplusplus
 }

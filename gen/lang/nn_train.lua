@@ -194,6 +194,13 @@ local function keep_example(name, x, batch)
   if #dims ~= 4 then
     fail("train: %s is %s; wants (batch, channels, height, width)", name, tostring(x))
   end
+  for _, of in ipairs{x, tools.inputs.images} do
+    local channels = shape(of)[2]
+    if channels ~= 1 and channels ~= 3 then
+      fail("train: %s: %s has %d channels; a picture is made of 1 or 3", name, tostring(of),
+           channels)
+    end
+  end
   return op.min(op.max(x * 255.0 + 0.5, 0.0), 255.0):to("u8")
 end
 local kept = {embedding = true, reconstruction = true}

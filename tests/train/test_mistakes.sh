@@ -62,6 +62,9 @@ for name in step lr grad_norm epoch seconds examples_s; do
   ok "a metric called $name" wrong 2 "train: '$name' is a number of the run itself: give" \
     "" "$mean, $name = x:mean()"
 done
+ok "pictures of two channels" wrong 2 \
+  "train: reconstruction: tensor (8, 2, 8, 8) of slice has 2 channels; a picture is made of 1 or 3" \
+  "" "$mean, reconstruction = x:slice(2, 1, 2)"
 twice() {
   model ""; local line='nn.train(8, function() return {} end, {lr = 1})'
   echo "$line" >>"$work/m.lua"

@@ -30,7 +30,8 @@ saved() {
 ok "mar_at_5 of 4 examples" mar 4
 ok "checkpoints hold no embeddings" saved
 picture() {
-  [ "$(head -c 4 "$work/mar/reconstructions_0001.png" | tail -c 3)" = PNG ] &&
+  # of four examples: 8 pixels and 16 of its reconstruction high
+  [ "$(od -An -tx1 -N 8 -j 16 "$work/mar/reconstructions_0001.png")" = " 00 00 00 46 00 00 00 1a" ] &&
     ! ls "$work/mar" | grep 0003
 }
 ok "a PNG of each validation" picture
