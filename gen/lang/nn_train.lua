@@ -239,7 +239,7 @@ end
 -- The entry `neighbours`, a block of `batch` examples at a time: of the five other examples whose
 -- embeddings lie nearest (Euclidean, fp32; at equal distance the earlier ones), the share that has
 -- the example's class, summed up over the examples of the block. Where there are fewer than five
--- others, those that are missing have another class.
+-- others, those that are missing have another class; where some embedding is not finite, it is NaN.
 local function find_neighbours(batch, examples, width)
   local K = 5
   local all = core.state("neighbours.embeddings", {examples, width}, "f32", "constant", 0)
@@ -251,14 +251,16 @@ local function find_neighbours(batch, examples, width)
   -- without what all have in common, which would leave products no digits for what they differ in
   all = all - nn.sum(op.where(taken, all, 0.0), 1) / op.max(count, 1):to("f32")
   local products = op.matmul(nn.gather(all, rows, 1), nn.transpose(all))
-  local nearness = products * 2.0 - nn.reshape(nn.sum(all * all, 2), {1, examples})
+  local squares = nn.sum(all * all, 2)
+  local nearness = products * 2.0 - nn.reshape(squares, {1, examples})
   local column = nn.index({1, examples}, 2)
   local out = op.eq(column, nn.reshape(rows, {batch, 1})) | op.ge(column, count)
   local near, places = nn.topk(op.where(out, -3e38, nearness), math.min(K, examples), 2)
   local same = op.eq(nn.gather(classes, places, 1),
                      nn.reshape(nn.gather(classes, rows, 1), {batch, 1})) & op.gt(near, -1e38)
   local share = op.where(op.lt(rows, count), nn.sum(same:to("f32"), 2) * (1 / K), 0.0)
-  nn.output("neighbours.mar_at_5", nn.reshape(nn.sum(share), {1}))
+  local sum = op.where(nn.isfinite(nn.sum(squares)), nn.sum(share), 0 / 0)
+  nn.output("neighbours.mar_at_5", nn.reshape(sum, {1}))
   core.update(first, first + batch)
 end
 
