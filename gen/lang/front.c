@@ -252,7 +252,7 @@ static int lua_to_text(lua_State *lua) {
 
 // ---- settings and places ----------------------------------------------------------------------
 
-// setting(name, default as text) -> the text given and how ("--lr 1", "--set lr=1"), or nil
+// setting(name, default as text, whose) -> the text given and how ("--lr 1", "--set lr=1"), or nil
 static int lua_setting(lua_State *lua) {
   Compiler *c = front_compiler(lua);
   const char *name = luaL_checkstring(lua, 1), *given = NULL, *flag = NULL;
@@ -262,15 +262,17 @@ static int lua_setting(lua_State *lua) {
       flag = c->options.set_flag ? c->options.set_flag[i] : NULL;
     }
   c->settings = arena_grow(c->arena, c->settings, c->nsettings, sizeof *c->settings);
+  static const char *const owners[] = {"of the model", "of the run", "of the verb", NULL};
+  SettingOwner owner = (SettingOwner)luaL_checkoption(lua, 3, owners[0], owners);
   const char *fallback = arena_dup(c->arena, luaL_checkstring(lua, 2));
   c->settings[c->nsettings++] =
-      (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback};
+      (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback, owner};
   lua_pushstring(lua, given);
   if (!given) return 1;
-  if (flag)
+  if (flag && strcmp(flag, "sweep"))
     lua_pushfstring(lua, "--%s %s", flag, given);
   else
-    lua_pushfstring(lua, "--set %s=%s", name, given);
+    lua_pushfstring(lua, "--%s %s=%s", flag ? flag : "set", name, given);
   return 2;
 }
 

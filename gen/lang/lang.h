@@ -9,8 +9,15 @@
 
 #define kTensorType "nngen.tensor" // the Lua type of a node
 
+typedef enum SettingOwner { // nn.config's; those of nn.train; what only the verb train sets
+  SettingOfModel,
+  SettingOfRun,
+  SettingOfVerb
+} SettingOwner;
+
 struct Setting {
   const char *name, *value, *fallback; // as text
+  SettingOwner owner;
 };
 
 struct Usage {

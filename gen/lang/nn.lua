@@ -180,18 +180,16 @@ end
 -- A result of the model.
 define_here("output(name: string, x: any)", "", function(name, x) core.output(name, x) end)
 
--- config{name = default, ...}: settings that --set name=value changes.
-function nn.config(defaults)
-  if type(defaults) ~= "table" then
-    fail("config: wants a table of settings, as in nn.config{batch = 8}, not %s", said(defaults))
-  end
+-- whose: nil, "of the run" (nn.train's own, which a command line may set) or "of the verb" (what
+-- the verb train and the model tell each other).
+local function config(defaults, whose)
   local values = {}
   local names = {}
   for name in pairs(defaults) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
     local default = defaults[name]
-    local given, how = core.setting(name, tostring(default))
+    local given, how = core.setting(name, tostring(default), whose)
     if given == nil then values[name] = default
     elseif type(default) == "number" then
       local number = tonumber(given)
@@ -213,6 +211,16 @@ function nn.config(defaults)
     fail("there is no setting '%s' in nn.config; it has: %s", tostring(name),
          table.concat(names, ", "))
   end})
+end
+
+tools.config = config
+
+-- config{name = default, ...}: settings that --set name=value changes.
+function nn.config(defaults)
+  if type(defaults) ~= "table" then
+    fail("config: wants a table of settings, as in nn.config{batch = 8}, not %s", said(defaults))
+  end
+  return (config(defaults))
 end
 
 -- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with

@@ -297,11 +297,11 @@ function nn.train(batch, f, given)
   end
   mode.declared = true
   if not core.trains() then return end
-  local set = nn.config{optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
-                        warmup = o.warmup, epochs = o.epochs,
-                        clip_norm = o.clip_norm + 0.0, loss_scaling = false, freeze = "", seed = 0,
-                            ema = o.ema + 0.0, accumulate = o.accumulate, eval_examples = 0,
-                        label_smoothing = 0.0}
+  local set = tools.config({optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
+                            warmup = o.warmup, epochs = o.epochs, clip_norm = o.clip_norm + 0.0,
+                            freeze = "", seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
+                            label_smoothing = 0.0}, "of the run")
+  local verb = tools.config({loss_scaling = false, eval_examples = 0}, "of the verb")
   if set.lr < 0 then fail("train: lr = %g: wants 0 or more", set.lr) end
   if set.epochs < 1 or set.epochs > 1000000000 then
     fail("train: epochs = %d: wants 1 or more, at most 10^9", set.epochs)
@@ -346,7 +346,7 @@ function nn.train(batch, f, given)
     local step = core.state("train.step", {1}, "i32", "constant", 0)
     local total = core.state("train.steps", {1}, "i32", "constant", 1000)
     mode.active, mode.step, mode.seed = true, step, set.seed
-    mode.scaled = set.loss_scaling
+    mode.scaled = verb.loss_scaling
     local loss = values("train")
     local updates, all = step, total -- of parameters
     if set.accumulate > 1 then updates, all = step // set.accumulate, total // set.accumulate end
@@ -354,7 +354,7 @@ function nn.train(batch, f, given)
                                {warmup = set.warmup, milestones = o.milestones, gamma = o.gamma})
     local how = {optimizer = set.optimizer, lr = set.lr, factor = factor, step = updates,
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
-                 loss_scaling = set.loss_scaling, no_decay = o.no_decay, groups = o.groups}
+                 loss_scaling = verb.loss_scaling, no_decay = o.no_decay, groups = o.groups}
     -- the options of another one, --optimizer, are its own defaults
     local own = set.optimizer == o.optimizer
     for _, key in ipairs(of_optimizers) do
@@ -377,10 +377,12 @@ function nn.train(batch, f, given)
   end)
   if not mode.smooths then fail("--label-smoothing: the model's loss has no cross_entropy") end
   mode.smoothing = nil
-  if padded[1] then nn.config{counts_padding = table.concat(padded, ", ")} end -- for the verb
-  if width and set.eval_examples > 0 then
+  if padded[1] then
+    tools.config({counts_padding = table.concat(padded, ", ")}, "of the verb")
+  end
+  if width and verb.eval_examples > 0 then
     nn.entry("neighbours", function()
-      nn.precision("fp32", find_neighbours, batch, set.eval_examples, width)
+      nn.precision("fp32", find_neighbours, batch, verb.eval_examples, width)
     end)
   end
 end

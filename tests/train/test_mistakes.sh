@@ -146,7 +146,17 @@ typed() { model ""; fails 2 "$1" run "${@:2}"; }
 ok "--lr nan" typed "--lr nan: wants a number" --lr nan
 ok "--warmup 1e3" typed "--warmup 1e3: wants a whole number" --warmup 1e3
 ok "--set lr=nan" typed "--set lr=nan: wants a number" --set lr=nan
-ok "--batch" typed "--batch: $work/m.lua has no setting 'batch'; it has: " --batch 4
+ok "--batch" typed "--batch: $work/m.lua has no setting 'batch'; it has: none" --batch 4
+ok "--set of nothing" typed "--set zz: $work/m.lua has no such setting; it has: none; a run has: \
+accumulate, clip_norm, ema, epochs, freeze, label_smoothing, lr, optimizer, schedule, seed, warmup" \
+  --set zz=1
+swept() { model ""; run --sweep zz=1 | grep "failed: --sweep: .* has no setting 'zz'; it has: none; a"; }
+ok "--sweep of nothing" swept
+ok "--sweep of a name twice" typed "--sweep lr=2: 'lr' is given twice: wants one list, lr=A,B" \
+  --sweep lr=1 lr=2
+ok "--data twice" typed "--data $work/data and --data d1: one of the two" --data d1
+ok "two seeds" typed "--seed 3 and --set seed=4: one of the two" --seed 3 --set seed=4
+ok "a seed that is none" typed "--set seed wants a whole number from 0 to " --set seed=x
 ok "--label-smoothing of 2" typed "cross_entropy: label_smoothing = 2: wants 0 to 1" \
   --label-smoothing 2
 smoothed() { # as the model says it itself; what states its own keeps that

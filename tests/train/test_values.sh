@@ -295,6 +295,22 @@ assert "the loss is" in rows["1e30"]["error"] and "loss" not in rows["1e30"], ro
     grep -qE "^0.1 +1000 +failed: .*84 pictures" "$work/rows"
 }
 ok "a sweep of which some runs fail" beyond
+seeds() { # of first weights, and of the order of the data
+  local how losses
+  train --steps 3 --sweep seed=1,2 --seed 7 --json >"$work/rows" || return
+  for how in "--seed 2" "--set seed=2"; do
+    train --steps 3 $how --out-dir "$work/seeded${how%% *}" || return
+  done
+  python3 tests/train/tensors.py same "$work"/seeded--{seed,set}/tiny_last.safetensors \
+    fc.weight conv1.weight || return
+  losses=$(reference log "$work/seeded--seed/log.jsonl" loss) && python3 -c '
+import json, sys
+rows = json.load(sys.stdin)["sweep"]
+assert rows[0]["loss"] != rows[1]["loss"], rows
+assert abs(rows[1]["loss"] - float(sys.argv[1])) < 1e-6, (rows, sys.argv)' \
+    "$losses" <"$work/rows"
+}
+ok "seeds" seeds
 ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
 
 readme() { # its model, as it stands there
