@@ -189,7 +189,7 @@ static int lua_trains(lua_State *lua) { // trains(): are the entries train and e
   return 1;
 }
 
-// node(tensor) -> {op, class, inputs, stops, grad (of its row), its attributes}
+// node(tensor) -> {op, class, form, inputs, stops, grad (of its row), its attributes}
 static int lua_node(lua_State *lua) {
   Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
   lua_newtable(lua);
@@ -197,6 +197,8 @@ static int lua_node(lua_State *lua) {
   lua_setfield(lua, -2, "op");
   lua_pushstring(lua, op_class_name(n->op->cls));
   lua_setfield(lua, -2, "class");
+  lua_pushstring(lua, rows_form(n->op));
+  lua_setfield(lua, -2, "form");
   lua_pushboolean(lua, n->op->cls == OpSource || n->op->flags & FlagStop);
   lua_setfield(lua, -2, "stops");
   if (n->op->grad != LUA_NOREF) {
@@ -362,6 +364,7 @@ static const luaL_Reg functions[] = {
     {"name", lua_name},
     {"trains", lua_trains},
     {"node", lua_node},
+    {"follow", front_follow},
     {"parameters", lua_parameters},
     {"setting", lua_setting},
     {"place", lua_place},

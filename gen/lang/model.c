@@ -104,6 +104,7 @@ const char *const front_layers[] = {
     "gen/lang/nn_loss.lua",
     "gen/lang/nn_loss_classes.lua",
     "gen/lang/nn_optim.lua",
+    "gen/lang/nn_examples.lua",
     "gen/lang/nn_padding.lua",
     "gen/lang/nn_train.lua",
     NULL};

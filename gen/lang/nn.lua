@@ -7,8 +7,8 @@
 -- nn_special.lua and nn_bessel.lua, layers in nn_layers.lua, nn_embeddings.lua, nn_norms.lua,
 -- nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, and as functions of tensors in
 -- nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
--- nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua and
--- nn_padding.lua.
+-- nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua,
+-- nn_examples.lua and nn_padding.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:

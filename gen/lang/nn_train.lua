@@ -268,10 +268,11 @@ end
 -- the model is trained. f makes loss and metrics from its inputs and returns them as {loss = ...,
 -- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
 -- made of sums, means and maxima over the examples the padding of a last short batch in an
--- evaluation counts for nothing. It is called twice, for the entry `train`, which updates all
--- parameters, and for `eval`; inputs, parameters and states of equal names are shared. The options
--- are those of nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean
--- of N gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
+-- evaluation counts for nothing; where it counts, as in what compares examples with each other, a
+-- warning says so. It is called twice, for the entry `train`, which updates all parameters, and for
+-- `eval`; inputs, parameters and states of equal names are shared. The options are those of
+-- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
+-- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
 -- moving average of the weights. An `embedding` among the values (of each example some numbers) is
 -- for mar_at_5, how many of an example's five nearest neighbours in the test split share its class;
 -- a `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command
@@ -328,6 +329,7 @@ function nn.train(batch, f, given)
       if kept[name] then
         if entry == "eval" then
           local x, n = keep_example(name, made[name], batch)
+          if tools.place_of(x, batch, {}) == "mixed" then padded[#padded + 1] = name end
           nn.output("eval." .. name, x)
           width = n or width
         end

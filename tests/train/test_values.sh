@@ -107,6 +107,56 @@ END
   done
 }
 ok "a loss of each example with a term of the whole batch" batchwide
+# Rows of a value, whose examples lie in it as its op leaves them.
+cat >"$work/ops.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{batch = 8, set = ""}
+local B, conv = cfg.batch, nn.functional.conv2d
+local sets = {}
+function sets.mixed(o) -- made of other examples, too, or of all
+  local one, line = o:reshape{1, 1, B, 4}, o:t():reshape{1, 4, B}
+  local back = B - 1 - nn.index({B})
+  return {attend = nn.attention(one, one, one):reshape{B, 4}, choice = o:select(1, B):reshape{1, 4} + o,
+          einsum = nn.einsum("ab,cb->ac", o, o), flip = o:flip(1), gram = o:matmul(o:t()),
+          index = nn.index_select(o, 1, back),
+          pairs = o:reshape{B // 2, 2, 4}:sum(2, true):expand{B // 2, 2, 4}:reshape{B, 4},
+          pool = line:avg_pool1d(3, {stride = 1, pad = 1}):reshape{4, B}:t(), roll = o:roll(1, 1),
+          softmax = o:softmax(1), sort = o:sort(1), take = o:gather(1, back:reshape{B, 1} + nn.zeros({B, 4}):to("i32")),
+          topk = o:topk(B, 1)}
+end
+function sets.apart(o) -- made of the example alone
+  local image, own = o:reshape{B, 2, 2, 1}, o:reshape{B, 1, 2, 2}
+  return {attend = nn.attention(own, own, own):reshape{B, 4},
+          bmm = own:matmul(own:transpose(3, 4)), conv = image:conv2d("conv", {out = 3, kernel = 1}),
+          flip = o:flip(2), fold = o:reshape{B * 2, 2}:softmax(2):reshape{B, 4},
+          groups = conv(o:reshape{1, 4 * B, 1, 1}, o:reshape{4 * B, 1, 1, 1}, {groups = 4 * B}):reshape{B, 4},
+          pool = image:max_pool2d(2, {pad = 1}), sort = o:sort(2),
+          swap = o:t():reshape{4 * B}:sin():reshape{4, B}:t(), take = o:gather(2, nn.index({B, 1}, 2)),
+          twice = nn.concat({o, o * 2}, 1):sin():reshape{2, B, 4}:sum(1)}
+end
+nn.train(B, function()
+  local x, labels = nn.images{B, 1, 8, 8, classes = 4}
+  local o = x:flatten():linear("fc", {out = 4})
+  local made = {loss = o:cross_entropy(labels, {reduction = "none"}), run = o:cumsum(1):sum(2),
+                embedding = cfg.set == "mixed" and o:flip(1) or o}
+  for name, v in pairs(sets[cfg.set](o)) do made[name] = (v * v):flatten(2):sum(2) end
+  return made
+end, {lr = 0.1})
+LUA
+places() { # what is said before the folder is made, which fails
+  local names="attend, choice, einsum, embedding, flip, gram, index, pairs, pool, roll, softmax, sort, take, topk"
+  ops() { build/nngen train "$work/ops.lua" --data "$work/data" --quiet --steps 1 --lr 0 "$@"; }
+  fails 5 "eval $names: the last batch has 4 of 8" ops --set set=mixed --out-dir "$work/ops.lua/at" &&
+    fails 5 "--out-dir" ops --set set=apart --out-dir "$work/ops.lua/at" &&
+    ! grep copies "$work/fails" || return
+  long || return 0
+  for b in 8 5; do ops --set set=apart --batch $b --out-dir "$work/ops$b" || return; done
+  for key in attend bmm conv flip fold groups pool sort swap take twice; do
+    close "$(reference log "$work/ops8/log.jsonl" eval_$key)" \
+      "$(reference log "$work/ops5/log.jsonl" eval_$key)" 1e-6 || return
+  done
+}
+ok "where examples lie in what ops make of them" places
 made_up() { # of inputs by chance there is at least one example that counts
   build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
     python3 -c 'import math, struct, sys
