@@ -118,6 +118,13 @@ typedef struct DatasetOptions {
 int dataset_open(const char *path, const DatasetOptions *options, Dataset **dataset, Error *err);
 int64_t dataset_count(const Dataset *dataset);
 const int64_t *dataset_shape(const Dataset *dataset); // channels, height, width
+
+typedef struct Scaling { // pictures that are read in another size than theirs
+  int64_t count;
+  int height, width; // of the first of them
+  bool others;       // there are other sizes
+} Scaling;
+Scaling dataset_scaling(const Dataset *dataset);
 int dataset_classes(const Dataset *dataset); // npy, which does not say: the model's, if known
 const char *dataset_class_name(const Dataset *dataset, int label); // or NULL
 const char *dataset_kind(const Dataset *dataset); // "CIFAR-10", "PNG folders", "npy", ...
