@@ -89,7 +89,7 @@ static const Option options[] = {
     {"count", KindFlag, AT(count), "run", NULL,
      "simulator: count accesses, sectors and bank conflicts"},
     {"data", KindOnce, AT(data), "train", "PATH|synthetic",
-     "CIFAR-10 or CIFAR-100, folders of PNGs by class (scaled to the model's size), or .npy arrays"},
+     "CIFAR-10 or CIFAR-100, folders of PNGs by class (scaled to the model's), or .npy arrays"},
     {"epochs", KindSetting, 0, "train", "N", "passes over the training data (the model's)"},
     {"batch", KindSetting, 0, "train", "N", "examples in a step (the model's)"},
     {"lr", KindSetting, 0, "train", "X", "learning rate (the model's)"},

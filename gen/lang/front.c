@@ -34,8 +34,18 @@ Loc front_here(lua_State *lua) {
   return (Loc){0};
 }
 
-static int lua_fail(lua_State *lua) { // fail(message)
-  err_at(front_compiler(lua), front_here(lua), "%s", luaL_checkstring(lua, 1));
+// fail(message, f): at the line where the function f begins, if it is given and a model's
+static int lua_fail(lua_State *lua) {
+  lua_Debug ar = {0};
+  Loc loc = front_here(lua);
+  const char *message = luaL_checkstring(lua, 1);
+  if (lua_isfunction(lua, 2)) {
+    lua_pushvalue(lua, 2);
+    lua_getinfo(lua, ">S", &ar);
+    if (ar.source[0] == '@')
+      loc = (Loc){arena_dup(front_compiler(lua)->arena, ar.source + 1), ar.linedefined};
+  }
+  err_at(front_compiler(lua), loc, "%s", message);
   return 0;
 }
 

@@ -18,9 +18,12 @@ function nn.trains() return core.trains() end
 -- dropout.
 function nn.in_training() return mode.active end
 
--- How many steps of training there were, as i32 {1}, to draw other numbers in each; 0 outside of
--- training.
-function nn.training_step() return mode.step or 0 end
+-- training_step(): how many steps of training there were, an i32 tensor (1), for what differs from
+-- step to step, as numbers by chance do; outside of the entry train a constant 0.
+function nn.training_step() return mode.step or nn.index({1}, 1) end
+-- The same for nn.random, which takes numbers, too.
+local function step_now() return mode.step or 0 end
+tools.step_now = step_now
 
 -- What stays of x in training: booleans, each true with probability 1 - p; of the whole channel if
 -- by_channel. nil: all stays.
@@ -28,8 +31,7 @@ local function kept(x, p, by_channel)
   if not mode.active or p == 0 then return nil end
   local dims = shape(x)
   for i = 3, by_channel and #dims or 0 do dims[i] = 1 end
-  return nn.random(dims, {kind = "bernoulli", p = 1 - p, seed = mode.seed,
-                          step = nn.training_step()})
+  return nn.random(dims, {kind = "bernoulli", p = 1 - p, seed = mode.seed, step = step_now()})
 end
 local function dropout(by_channel)
   return function(x, p)
@@ -67,7 +69,7 @@ define("feature_alpha_dropout(x: tensor, p: chance = 0.5)",
 
 -- A number from 0 to n - 1 for each example, i32 {B, 1, 1, 1}.
 local function any_below(n, batch)
-  local u = nn.random({batch, 1, 1, 1}, {seed = mode.seed, step = nn.training_step()})
+  local u = nn.random({batch, 1, 1, 1}, {seed = mode.seed, step = step_now()})
   return op.min(op.floor(u * n), n - 1):to("i32")
 end
 

@@ -155,8 +155,8 @@ static void warn_of_bad(const Train *t, int64_t epoch) {
   char bad[64 * 2 * kMostMetrics], text[sizeof bad + 128];
   list_bad(t, bad, sizeof bad);
   if (!bad[0] || t->silent) return;
-  snprintf(text, sizeof text, "epoch %lld: %s; this evaluation cannot be the best", (long long)epoch,
-           bad);
+  snprintf(text, sizeof text, "epoch %lld: %s; this evaluation cannot be the best",
+           (long long)epoch, bad);
   log_to_stderr().write(NULL, LogWarning, text);
 }
 

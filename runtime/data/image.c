@@ -70,7 +70,8 @@ static void allocate(Reader *reader) {
   reader->image->rgb = heap_alloc(width * height, 3);
   reader->rows = heap_alloc(height, sizeof *reader->rows);
   if (!reader->image->rgb || !reader->rows) png_error(reader->png, "out of memory");
-  for (size_t y = 0; y < height; y++) reader->rows[y] = reader->image->rgb + width * (3 * (y + 1) - bytes);
+  for (size_t y = 0; y < height; y++)
+    reader->rows[y] = reader->image->rgb + width * (3 * (y + 1) - bytes);
 }
 
 // Places in the palette to their colours, row by row where they are. libpng would take those beyond

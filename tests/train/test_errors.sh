@@ -258,6 +258,12 @@ lacks() { # a weight that the file has under another name does not start from th
       --weights "$work/lacks.safetensors"
 }
 ok "weights that lack one" lacks
+integers() {
+  sed 's/"fc.weight":{"dtype":"F32"/"fc.weight":{"dtype":"I32"/' "$init" >"$work/whole.safetensors"
+  fails 5 "tensor 'fc.weight' is I32, the model (tests/train/tiny.lua:15) needs floats" \
+    run $data --init "$work/whole.safetensors" --out-dir "$work/init"
+}
+ok "weights that are integers" integers
 more() { # a tensor of the file that the run has no use for
   sed 's/"bn1.bias"/"no1.bias"/; s/"bn1.weight"/"no1.weight"/' "$init" >"$work/more.safetensors"
   local line="^weights   of $work/more.safetensors, which the run has not: no1.bias, no1.weight\$"

@@ -62,6 +62,21 @@ for name in step lr grad_norm epoch seconds examples_s; do
   ok "a metric called $name" wrong 2 "train: '$name' is a number of the run itself: give" \
     "" "$mean, $name = x:mean()"
 done
+rule() { # rule TEXT RESULTS: of a gradient of the model's own
+  wrong 6 "custom_gradient: the $1" "" "$mean" "$pictures
+  local p = nn.param('p', {1})
+  x = nn.custom_gradient(x * p, {p},
+    function(g) return $2 end)"
+}
+ok "a rule that gives a list" rule "rule gives a table for input 1: wants a tensor for each" "{g}"
+ok "a rule of another shape" rule "gradient of input 1 is tensor (8, 3, 8, 8) of mul, the input" "g * 2"
+steps() { # of training, in an evaluation too
+  model "" "$mean, step0 = nn.training_step():to('f32')"
+  build/nngen help training_step | grep -q "how many steps of training" &&
+    run && grep -q '"eval_step0":0\.0[,}]' "$work/run/log.jsonl" &&
+    grep -q '"step":2,.*"step0":1\.0[,}]' "$work/run/log.jsonl"
+}
+ok "nn.training_step" steps
 ok "pictures of two channels" wrong 2 \
   "train: reconstruction: tensor (8, 2, 8, 8) of slice has 2 channels; a picture is made of 1 or 3" \
   "" "$mean, reconstruction = x:slice(2, 1, 2)"
