@@ -118,6 +118,13 @@ typedef struct DatasetOptions {
 int dataset_open(const char *path, const DatasetOptions *options, Dataset **dataset, Error *err);
 int64_t dataset_count(const Dataset *dataset);
 const int64_t *dataset_shape(const Dataset *dataset); // channels, height, width
+
+typedef struct Scaling { // pictures that are read in another size than theirs
+  int64_t count;
+  int height, width; // of the first of them
+  bool others;       // there are other sizes
+} Scaling;
+Scaling dataset_scaling(const Dataset *dataset);
 int dataset_classes(const Dataset *dataset); // npy, which does not say: the model's, if known
 const char *dataset_class_name(const Dataset *dataset, int label); // or NULL
 const char *dataset_kind(const Dataset *dataset); // "CIFAR-10", "PNG folders", "npy", ...
@@ -192,10 +199,14 @@ void runlog_close(RunLog *log);
 
 // ---- picture.c --------------------------------------------------------------------------------
 
-// Writes rows x columns pictures (u8, each channels x height x width of `shape`, 1 or 3 channels)
-// as one PNG, row by row, 2 white pixels between them. The file appears whole or not at all.
-int picture_grid(const char *path, const uint8_t *images, int rows, int columns,
-                 const int64_t shape[3], Error *err);
+typedef struct PictureRow {
+  const uint8_t *planes; // of the pictures of a row, one behind the other
+  int64_t shape[3];      // of each: channels (1 or 3), height, width
+} PictureRow;
+
+// Writes rows of `columns` pictures as one PNG, 2 white pixels between them; rows may differ in
+// their pictures' sizes: columns are as wide as the widest. The file appears whole or not at all.
+int picture_grid(const char *path, const PictureRow *rows, int nrows, int columns, Error *err);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,8 @@ enum Kind {
   KindInput,
   KindSetting,
   KindList,
-  KindSweep
+  KindSweep,
+  KindOnce // a value; given again, an error
 };
 
 typedef struct Option {
@@ -87,8 +88,8 @@ static const Option options[] = {
      "print the candidate tiles of this kernel, or of this layer's, term by term; nothing runs"},
     {"count", KindFlag, AT(count), "run", NULL,
      "simulator: count accesses, sectors and bank conflicts"},
-    {"data", KindValue, AT(data), "train", "PATH|synthetic",
-     "CIFAR-10 or CIFAR-100, folders of PNGs by class, or .npy arrays"},
+    {"data", KindOnce, AT(data), "train", "PATH|synthetic",
+     "CIFAR-10 or CIFAR-100, folders of PNGs by class (scaled to the model's), or .npy arrays"},
     {"epochs", KindSetting, 0, "train", "N", "passes over the training data (the model's)"},
     {"batch", KindSetting, 0, "train", "N", "examples in a step (the model's)"},
     {"lr", KindSetting, 0, "train", "X", "learning rate (the model's)"},
@@ -128,7 +129,8 @@ static const Option options[] = {
     {"profile-iter", KindValue, AT(profile_iter), "train", "N",
      "the step that --profile-one-step marks, from 1 (the first after the warmup steps)"},
     {"sweep", KindSweep, 0, "train", "NAME=A,B ...",
-     "a short run (--steps, 20) for each combination: batch=16,32 model=resnet18,resnet34"},
+     "a short run (--steps, 20) for each combination of settings, models, --amp and --dtype: "
+     "batch=16,32 model=resnet18,resnet34"},
     {"json", KindFlag, AT(json), "run show doctor cache train tune", NULL,
      "results as JSON on stdout"},
     {"markdown", KindFlag, AT(markdown), "help", NULL, "all functions, as in models/README.md"},
@@ -246,6 +248,11 @@ static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
                      kMostSweeps, value);
     cli->sweep[cli->nsweep++] = value;
     return ExitOk;
+  case KindOnce:
+    if (*(const char **)((char *)cli + o->offset))
+      return err_set(err, ExitUsage, "--%s %s and --%s %s: one of the two", o->name,
+                     *(const char **)((char *)cli + o->offset), o->name, value);
+    break;
   case KindOldFolder: // which must be there
     if (stat(value, &info) || !S_ISDIR(info.st_mode))
       return err_set(err, ExitUsage, "--%s %s: no such folder", o->name, value);

@@ -34,8 +34,18 @@ Loc front_here(lua_State *lua) {
   return (Loc){0};
 }
 
-static int lua_fail(lua_State *lua) { // fail(message)
-  err_at(front_compiler(lua), front_here(lua), "%s", luaL_checkstring(lua, 1));
+// fail(message, f): at the line where the function f begins, if it is given and a model's
+static int lua_fail(lua_State *lua) {
+  lua_Debug ar = {0};
+  Loc loc = front_here(lua);
+  const char *message = luaL_checkstring(lua, 1);
+  if (lua_isfunction(lua, 2)) {
+    lua_pushvalue(lua, 2);
+    lua_getinfo(lua, ">S", &ar);
+    if (ar.source[0] == '@')
+      loc = (Loc){arena_dup(front_compiler(lua)->arena, ar.source + 1), ar.linedefined};
+  }
+  err_at(front_compiler(lua), loc, "%s", message);
   return 0;
 }
 
@@ -189,7 +199,7 @@ static int lua_trains(lua_State *lua) { // trains(): are the entries train and e
   return 1;
 }
 
-// node(tensor) -> {op, class, inputs, stops, grad (of its row), its attributes}
+// node(tensor) -> {op, class, form, inputs, stops, grad (of its row), its attributes}
 static int lua_node(lua_State *lua) {
   Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
   lua_newtable(lua);
@@ -197,6 +207,8 @@ static int lua_node(lua_State *lua) {
   lua_setfield(lua, -2, "op");
   lua_pushstring(lua, op_class_name(n->op->cls));
   lua_setfield(lua, -2, "class");
+  lua_pushstring(lua, rows_form(n->op));
+  lua_setfield(lua, -2, "form");
   lua_pushboolean(lua, n->op->cls == OpSource || n->op->flags & FlagStop);
   lua_setfield(lua, -2, "stops");
   if (n->op->grad != LUA_NOREF) {
@@ -252,7 +264,7 @@ static int lua_to_text(lua_State *lua) {
 
 // ---- settings and places ----------------------------------------------------------------------
 
-// setting(name, default as text) -> the text given and how ("--lr 1", "--set lr=1"), or nil
+// setting(name, default as text, whose) -> the text given and how ("--lr 1", "--set lr=1"), or nil
 static int lua_setting(lua_State *lua) {
   Compiler *c = front_compiler(lua);
   const char *name = luaL_checkstring(lua, 1), *given = NULL, *flag = NULL;
@@ -262,15 +274,17 @@ static int lua_setting(lua_State *lua) {
       flag = c->options.set_flag ? c->options.set_flag[i] : NULL;
     }
   c->settings = arena_grow(c->arena, c->settings, c->nsettings, sizeof *c->settings);
+  static const char *const owners[] = {"of the model", "of the run", "of the verb", NULL};
+  SettingOwner owner = (SettingOwner)luaL_checkoption(lua, 3, owners[0], owners);
   const char *fallback = arena_dup(c->arena, luaL_checkstring(lua, 2));
   c->settings[c->nsettings++] =
-      (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback};
+      (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback, owner};
   lua_pushstring(lua, given);
   if (!given) return 1;
-  if (flag)
+  if (flag && strcmp(flag, "sweep"))
     lua_pushfstring(lua, "--%s %s", flag, given);
   else
-    lua_pushfstring(lua, "--set %s=%s", name, given);
+    lua_pushfstring(lua, "--%s %s=%s", flag ? flag : "set", name, given);
   return 2;
 }
 
@@ -360,6 +374,7 @@ static const luaL_Reg functions[] = {
     {"name", lua_name},
     {"trains", lua_trains},
     {"node", lua_node},
+    {"follow", front_follow},
     {"parameters", lua_parameters},
     {"setting", lua_setting},
     {"place", lua_place},

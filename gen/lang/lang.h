@@ -9,8 +9,15 @@
 
 #define kTensorType "nngen.tensor" // the Lua type of a node
 
+typedef enum SettingOwner { // nn.config's; those of nn.train; what only the verb train sets
+  SettingOfModel,
+  SettingOfRun,
+  SettingOfVerb
+} SettingOwner;
+
 struct Setting {
   const char *name, *value, *fallback; // as text
+  SettingOwner owner;
 };
 
 struct Usage {
@@ -57,12 +64,16 @@ extern const luaL_Reg source_functions[]; // of core; ends with null names
 // ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------
 void rows_load(Compiler *c);           // runs ops.lua
 const char *rows_typing(const Op *op); // "arith"
+const char *rows_form(const Op *op);   // "reshape"; null: its class has no forms
 int rows_declare(lua_State *lua);      // op{...} in Lua; upvalue 1: true in model files
 // Fields of the table at this place of the stack; null, `fallback`, LUA_NOREF when they are not.
 const char *rows_text(lua_State *lua, int table, const char *name);
 double rows_number(lua_State *lua, int table, const char *name, double fallback);
 int rows_function(lua_State *lua, int table, const char *name);
 bool rows_is_expression(const char *text); // of numbers, $1 $2 .., operators, nn_ functions
+
+// ---- follow.c: where parts of operands are in a product ----------------------------------------
+int front_follow(lua_State *lua);
 
 // ---- map_rows.c: what contractions multiply ----------------------------------------------------
 void maps_read(lua_State *lua,

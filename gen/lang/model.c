@@ -104,6 +104,7 @@ const char *const front_layers[] = {
     "gen/lang/nn_loss.lua",
     "gen/lang/nn_loss_classes.lua",
     "gen/lang/nn_optim.lua",
+    "gen/lang/nn_examples.lua",
     "gen/lang/nn_padding.lua",
     "gen/lang/nn_train.lua",
     NULL};
@@ -253,6 +254,14 @@ static void report(Compiler *c, int status) {
   err_code(c, ExitUsage, "%s: %s", path, text);
 }
 
+static const char *list_settings(Compiler *c, SettingOwner owner) { // "": none
+  Buffer list = {0};
+  for (int i = 0; i < c->nsettings; i++)
+    if (c->settings[i].owner == owner)
+      buffer_put(&list, list.text ? ", %s" : "%s", c->settings[i].name);
+  return list.text ? buffer_take(&list, c->arena) : "";
+}
+
 static void check_settings(Compiler *c) {
   for (int i = 0; i < c->options.nset; i++) {
     const char *names[64] = {0}, *name = c->options.set_name[i];
@@ -270,10 +279,10 @@ static void check_settings(Compiler *c) {
                              : arena_printf(c->arena, "--set %s: %s has no such setting", name,
                                             c->options.model);
     if (near) err_code(c, ExitUsage, "%s; did you mean '%s'?", given, near);
-    Buffer list = {0};
-    for (int j = 0; j < count; j++) buffer_put(&list, j ? ", %s" : "%s", names[j]);
-    const char *all = count ? buffer_take(&list, c->arena) : "none";
-    err_code(c, ExitUsage, "%s; it has: %s", given, all);
+    const char *own = list_settings(c, SettingOfModel), *run = list_settings(c, SettingOfRun);
+    bool run_too = *run && (!flag || !strcmp(flag, "sweep")); // other options are one setting each
+    err_code(c, ExitUsage, "%s; it has: %s%s%s", given, *own ? own : "none",
+             run_too ? "; a run has: " : "", run_too ? run : "");
   }
 }
 

@@ -7,8 +7,8 @@
 -- nn_special.lua and nn_bessel.lua, layers in nn_layers.lua, nn_embeddings.lua, nn_norms.lua,
 -- nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, and as functions of tensors in
 -- nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
--- nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua and
--- nn_padding.lua.
+-- nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua,
+-- nn_examples.lua and nn_padding.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:
@@ -180,18 +180,16 @@ end
 -- A result of the model.
 define_here("output(name: string, x: any)", "", function(name, x) core.output(name, x) end)
 
--- config{name = default, ...}: settings that --set name=value changes.
-function nn.config(defaults)
-  if type(defaults) ~= "table" then
-    fail("config: wants a table of settings, as in nn.config{batch = 8}, not %s", said(defaults))
-  end
+-- whose: nil, "of the run" (nn.train's own, which a command line may set) or "of the verb" (what
+-- the verb train and the model tell each other).
+local function config(defaults, whose)
   local values = {}
   local names = {}
   for name in pairs(defaults) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
     local default = defaults[name]
-    local given, how = core.setting(name, tostring(default))
+    local given, how = core.setting(name, tostring(default), whose)
     if given == nil then values[name] = default
     elseif type(default) == "number" then
       local number = tonumber(given)
@@ -213,6 +211,16 @@ function nn.config(defaults)
     fail("there is no setting '%s' in nn.config; it has: %s", tostring(name),
          table.concat(names, ", "))
   end})
+end
+
+tools.config = config
+
+-- config{name = default, ...}: settings that --set name=value changes.
+function nn.config(defaults)
+  if type(defaults) ~= "table" then
+    fail("config: wants a table of settings, as in nn.config{batch = 8}, not %s", said(defaults))
+  end
+  return (config(defaults))
 end
 
 -- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with

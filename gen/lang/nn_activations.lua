@@ -27,7 +27,7 @@ define("rrelu(x: tensor, lower: number = 0.125, upper: number = 0.33333333333333
        "F.rrelu, nn.RReLU", function(x, lower, upper)
   local slope = (lower + upper) / 2
   if tools.training.active then
-    slope = nn.random(shape(x), {seed = tools.training.seed, step = nn.training_step()}) *
+    slope = nn.random(shape(x), {seed = tools.training.seed, step = tools.step_now()}) *
         (upper - lower) + lower
   end
   return op.where(op.gt(x, 0), x, x * slope)
@@ -115,7 +115,7 @@ end)
 define([[gumbel_softmax(x|logits: tensor, tau: number = 1, hard: boolean = false,
        axis: axis = -1, {seed: whole = 0})]], "F.gumbel_softmax", function(x, tau, hard, axis, o)
   if tau <= 0 then fail("gumbel_softmax: tau = %g: wants a number above 0", tau) end
-  local u = nn.random(shape(x), {seed = tools.training.seed + o.seed, step = nn.training_step()})
+  local u = nn.random(shape(x), {seed = tools.training.seed + o.seed, step = tools.step_now()})
   local g = -op.log(-op.log(u * (1 - 2^-23) + 2^-25))
   local soft = nn.softmax((x + g) * (1 / tau), axis)
   if not hard then return soft end

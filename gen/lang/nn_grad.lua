@@ -299,9 +299,14 @@ local own_rules = {} -- of nn.custom_gradient, by id
 local function of_rule(g, node)
   local given = table.pack(node.rule(g))
   for i, x in ipairs(node.inputs) do
-    if given[i] and not same_shape(shape(tensor("custom_gradient", given[i])), shape(x)) then
-      fail("custom_gradient: the gradient of input %d is %s, the input %s", i, tostring(given[i]),
-           tostring(x))
+    local g = given[i]
+    if g and not core.is_tensor(g) then
+      core.fail(string.format("custom_gradient: the rule gives %s for input %d: wants a tensor for " ..
+                              "each input, or nil, as in return a, b", tools.said(g), i), node.rule)
+    end
+    if g and not same_shape(shape(g), shape(x)) then
+      core.fail(string.format("custom_gradient: the gradient of input %d is %s, the input %s", i,
+                              tostring(g), tostring(x)), node.rule)
     end
   end
   return given

@@ -27,7 +27,7 @@ define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: t
   end
   if mask then given[tools.is_float(mask) and "bias" or "mask"] = mask end
   if o.dropout > 0 then
-    given.dropout = {p = o.dropout, seed = tools.training.seed, step = nn.training_step()}
+    given.dropout = {p = o.dropout, seed = tools.training.seed, step = tools.step_now()}
   end
   local y = nn.attention(four(q), four(k), four(v), given)
   return op.reshape(y, {dims = tools.with(dims, #dims, of_v[#of_v])})
@@ -114,7 +114,7 @@ local function masks(o, N, L, S, more)
     add_mask(given, op.reshape(mask, {dims = {N, 1, 1, S}}), more)
   end
   if o.dropout > 0 and tools.training.active then
-    given.dropout = {p = o.dropout, seed = tools.training.seed, step = nn.training_step()}
+    given.dropout = {p = o.dropout, seed = tools.training.seed, step = tools.step_now()}
   end
   return given
 end

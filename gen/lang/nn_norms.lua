@@ -20,6 +20,14 @@ local function keep_statistic(state, now)
   core.update(state, finite and op.where(finite, now, state) or now)
 end
 
+-- Of the mean of all batches so far, the share of this one, whose mean `mean` is.
+local function share_of_batch(mean)
+  local count = nn.state("num_batches_tracked", {}, {dtype = "i32"})
+  local finite = tools.training.scaled and nn.all(op.le(op.abs(mean), 3e38))
+  core.update(count, finite and op.where(finite, count + 1, count) or count + 1)
+  return 1.0 / (count + 1):to("f32")
+end
+
 local function batch_norm(rank)
   local what = "batch_norm" .. rank .. "d"
   local layout = (rank == 1 and "(N, C) or " or "") .. tools.layouts[rank]
@@ -50,8 +58,9 @@ local function batch_norm(rank)
     if tracked then mean, var = batch_moments(x, old_mean, over, n)
     else mean, var = op.reduce_mean(x, over), op.reduce_var(x, over) end
     if tracked then
+      local momentum = o.momentum or share_of_batch(mean)
       local function moved(state, old, now)
-        keep_statistic(state, narrow(old + (now - old) * o.momentum))
+        keep_statistic(state, narrow(old + (now - old) * momentum))
       end
       moved(running_mean, old_mean, mean)
       moved(running_var, old_var, var * (n / (n - 1)))
@@ -70,9 +79,10 @@ local function batch_norm(rank)
 end
 -- (x - mean) / sqrt(variance + eps) * weight + bias of each channel of (N, C, ...), or of (N, C)
 -- with batch_norm1d, with the running statistics; in the entry train, or with training = true, with
--- the batch's, which move the running ones by `momentum` (the variance over n - 1). Parameters
--- name.weight, bias (C): 1, 0; buffers name.running_mean, running_var (C): 0, 1.
-define([[batch_norm{1,2,3}d(x: tensor, name: name, {eps: number = 1e-5, momentum: chance = 0.1,
+-- the batch's, which move the running ones by `momentum` (the variance over n - 1; false: they
+-- are means of all batches so far, as of PyTorch's momentum = None). Parameters name.weight, bias
+-- (C): 1, 0; buffers name.running_mean, running_var (C): 0, 1.
+define([[batch_norm{1,2,3}d(x: tensor, name: name, {eps: number = 1e-5, momentum: share = 0.1,
        affine: boolean = true, track_running_stats: boolean = true,
        training: boolean = false})]], "nn.BatchNorm#d", batch_norm)
 -- What of the running statistics is after a step: `old` moved to `now` by momentum.

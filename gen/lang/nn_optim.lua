@@ -6,6 +6,27 @@ local op, shape, tools = core.op, core.shape, core.tools
 local fail, options, count = tools.fail, tools.options, tools.count
 local REQUIRED = tools.REQUIRED
 
+-- A step, or another number of this step that is a tensor: as one of shape (1).
+local function one_element(what, x)
+  local n = core.is_tensor(x) and 1
+  for _, d in ipairs(n and shape(x) or {}) do n = n * d end
+  if n ~= 1 then
+    fail("optimize: %s = %s: wants a tensor of one element, as a state is that an entry updates",
+         what, tools.said(x))
+  end
+  return nn.reshape(x, {1})
+end
+
+-- A state, or a parameter, holds `value` after the step. What is of one element and was multiplied
+-- by tensors of shape (1), a rate say, has that shape: it is given the target's.
+local function set(target, value)
+  local dims = shape(target)
+  if #shape(value) ~= #dims then value = nn.reshape(value, dims) end
+  core.update(target, value)
+  return value
+end
+tools.set_state = set
+
 -- ---- schedules: what the learning rate is multiplied by at a step, from 0 -----------------------
 -- `at` is the step, `total` the number of steps, both tensors of one element as f32.
 
@@ -44,6 +65,11 @@ function nn.schedule(name, at, total, given)
   tools.check_milestones("schedule", o.milestones)
   local f = schedules[name]
       or fail("schedule: '%s' is none of constant, step, cosine, one_cycle", tostring(name))
+  if not core.is_tensor(at) then
+    fail("schedule: at = %s: wants the step as a tensor, a state that an entry updates",
+         tools.said(at))
+  end
+  if not core.is_tensor(total) then tools.checks.number("schedule: total", total) end
   at, total = at:to("f32"), core.is_tensor(total) and total:to("f32") or total + at:to("f32") * 0.0
   local factor = f(at, total, o)
   if o.warmup == 0 then return factor end
@@ -228,7 +254,7 @@ local function accumulated(prefix, steps)
   return last, function(g, name)
     local sum = core.state("accumulated." .. name, shape(g), "f32", "constant", 0)
     local whole = sum + g
-    core.update(sum, op.where(last, 0.0, whole))
+    set(sum, op.where(last, 0.0, whole))
     return whole * (1 / steps)
   end
 end
@@ -244,7 +270,12 @@ end
 
 local made = 0 -- optimizers, of all entries
 
-local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = 0, clip_norm = 0.0,
+local of_some = {} -- the options that some optimizers have
+for _, kind in pairs(optimizers) do
+  for key in pairs(kind.known) do of_some[key] = true end
+end
+
+local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = false, clip_norm = 0.0,
                 clip_value = 0.0,
                 loss_scaling = false, freeze = {}, no_decay = {}, groups = {}, accumulate = 1}
 
@@ -309,29 +340,8 @@ local function check_groups(groups, list)
   end
 end
 
--- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
--- parameters (of the list `parameters`, if given): in the entry at hand they, and the optimizer's
--- states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm or
--- loss_scaling), `finite`, `updates` (whether this step does; nil: all do), and the lists
--- `parameters` and `values`: what was updated, and what it holds after the step.
---   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
---              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
---              weight_decay = 0 (adamw: 0.01)},
---              "lion" {beta1 = 0.9, beta2 = 0.99, weight_decay = 0},
---              "muon" {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7,
---              adamw_lr = lr}
---   factor     of lr at this step, a tensor of one element: nn.schedule(...)
---   step       how many steps there were before, an integer tensor of one element
---   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_
---   accumulate              N: updates are made at every N-th step, of the mean of N steps'
---                           gradients
---   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is
---                           left out, and is none to Adam, whose corrections count steps
---   no_decay, freeze        patterns of names, or of layers ("*.bias", "fc"): without weight
---                           decay; not updated
---   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters
---              that fit, the first counts
-function nn.optimize(loss, given)
+-- frozen: patterns that come from the command line, which sees to it that each fits (train.c).
+local function optimize(loss, given, frozen)
   local kind = type(given) == "table" and optimizers[given.optimizer]
   if not kind then
     local names = {}
@@ -343,13 +353,22 @@ function nn.optimize(loss, given)
   local known = {parameters = false}
   for key, value in pairs(common) do known[key] = value end
   for key, value in pairs(kind.known) do known[key] = value end
+  for _, key in ipairs(tools.sorted_keys(given)) do
+    if of_some[key] and kind.known[key] == nil then
+      fail("optimize: %s has no option '%s'; it has: %s", given.optimizer, key,
+           table.concat(tools.sorted_keys(kind.known), ", "))
+    end
+  end
   local o = options("optimize", given, known)
   local list, all = {}, o.parameters or nn.parameters()
   check_ranges("optimize", o)
+  if o.step then o.step = one_element("step", o.step) end
+  if o.factor and type(o.factor) ~= "number" then o.factor = one_element("factor", o.factor) end
   check_groups(o.groups, all)
   check_patterns("no_decay", o.no_decay, all)
+  if not frozen then check_patterns("freeze", o.freeze, all) end
   for _, p in ipairs(all) do
-    if not any_fits(o.freeze, core.name(p)) then list[#list + 1] = p end
+    if not any_fits(frozen or o.freeze, core.name(p)) then list[#list + 1] = p end
   end
   if #list == 0 then fail("optimize: the model has no parameter to train") end
   made = made + 1
@@ -383,16 +402,14 @@ function nn.optimize(loss, given)
     local good = scale and result.finite
     result.updates = good and last and good & last or good or last
     local function put(target, value)
-      value = result.updates and op.where(result.updates, value, target) or value
-      core.update(target, value)
-      return value
+      return set(target, result.updates and op.where(result.updates, value, target) or value)
     end
-    local steps = core.is_tensor(o.step) and o.step or nn.index({1}, 1) + o.step
-    if scale and kind.counts then -- without those that were left out
+    local steps = o.step
+    if kind.counts and (scale or not steps) then -- without those that were left out
       steps = core.state(prefix .. "updates", {1}, "i32", "constant", 0)
       put(steps, steps + 1)
     end
-    local t = steps:to("f32") + 1.0
+    local t = steps and steps:to("f32") + 1.0
     for i, p in ipairs(list) do
       local g, name = grads[i], core.name(p)
       if o.clip_value > 0 then g = nn.clamp(g, -o.clip_value, o.clip_value) end
@@ -408,3 +425,29 @@ function nn.optimize(loss, given)
     return result
   end)
 end
+tools.optimize = optimize
+
+-- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
+-- parameters (of the list `parameters`, if given): in the entry at hand they, and the optimizer's
+-- states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm or
+-- loss_scaling), `finite`, `updates` (whether this step does; nil: all do), and the lists
+-- `parameters` and `values`: what was updated, and what it holds after the step.
+--   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
+--              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
+--              weight_decay = 0 (adamw: 0.01)},
+--              "lion" {beta1 = 0.9, beta2 = 0.99, weight_decay = 0},
+--              "muon" {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7,
+--              adamw_lr = lr}
+--   factor     of lr at this step, a number or a tensor of one element: nn.schedule(...)
+--   step       how many steps there were before, a tensor of one element; where Adam, AdamW or Muon
+--              is given none, it counts its updates in a state of its own
+--   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_
+--   accumulate              N: updates are made at every N-th step, of the mean of N steps'
+--                           gradients
+--   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is
+--                           left out, and is none to Adam, whose corrections count steps
+--   no_decay, freeze        patterns of names, or of layers ("*.bias", "fc"): without weight
+--                           decay; not updated
+--   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters
+--              that fit, the first counts
+function nn.optimize(loss, given) return (optimize(loss, given)) end

@@ -18,9 +18,12 @@ function nn.trains() return core.trains() end
 -- dropout.
 function nn.in_training() return mode.active end
 
--- How many steps of training there were, as i32 {1}, to draw other numbers in each; 0 outside of
--- training.
-function nn.training_step() return mode.step or 0 end
+-- training_step(): how many steps of training there were, an i32 tensor (1), for what differs from
+-- step to step, as numbers by chance do; outside of the entry train a constant 0.
+function nn.training_step() return mode.step or nn.index({1}, 1) end
+-- The same for nn.random, which takes numbers, too.
+local function step_now() return mode.step or 0 end
+tools.step_now = step_now
 
 -- What stays of x in training: booleans, each true with probability 1 - p; of the whole channel if
 -- by_channel. nil: all stays.
@@ -28,8 +31,7 @@ local function kept(x, p, by_channel)
   if not mode.active or p == 0 then return nil end
   local dims = shape(x)
   for i = 3, by_channel and #dims or 0 do dims[i] = 1 end
-  return nn.random(dims, {kind = "bernoulli", p = 1 - p, seed = mode.seed,
-                          step = nn.training_step()})
+  return nn.random(dims, {kind = "bernoulli", p = 1 - p, seed = mode.seed, step = step_now()})
 end
 local function dropout(by_channel)
   return function(x, p)
@@ -67,7 +69,7 @@ define("feature_alpha_dropout(x: tensor, p: chance = 0.5)",
 
 -- A number from 0 to n - 1 for each example, i32 {B, 1, 1, 1}.
 local function any_below(n, batch)
-  local u = nn.random({batch, 1, 1, 1}, {seed = mode.seed, step = nn.training_step()})
+  local u = nn.random({batch, 1, 1, 1}, {seed = mode.seed, step = step_now()})
   return op.min(op.floor(u * n), n - 1):to("i32")
 end
 
@@ -169,7 +171,7 @@ local function follow(made, decay)
   for i, p in ipairs(made.parameters) do
     local mean = core.state("ema." .. core.name(p), shape(p), "f32", "constant", 0)
     local value = mean * d + made.values[i] * (1.0 - d)
-    core.update(mean, takes and op.where(takes, value, mean) or value)
+    tools.set_state(mean, takes and op.where(takes, value, mean) or value)
   end
   core.update(steps, counts and op.where(counts, steps + 1, steps) or steps + 1)
 end
@@ -193,6 +195,13 @@ local function keep_example(name, x, batch)
   if name == "embedding" then return nn.reshape(x, {batch, n}):to("f32"), n end
   if #dims ~= 4 then
     fail("train: %s is %s; wants (batch, channels, height, width)", name, tostring(x))
+  end
+  for _, of in ipairs{x, tools.inputs.images} do
+    local channels = shape(of)[2]
+    if channels ~= 1 and channels ~= 3 then
+      fail("train: %s: %s has %d channels; a picture is made of 1 or 3", name, tostring(of),
+           channels)
+    end
   end
   return op.min(op.max(x * 255.0 + 0.5, 0.0), 255.0):to("u8")
 end
@@ -232,7 +241,7 @@ end
 -- The entry `neighbours`, a block of `batch` examples at a time: of the five other examples whose
 -- embeddings lie nearest (Euclidean, fp32; at equal distance the earlier ones), the share that has
 -- the example's class, summed up over the examples of the block. Where there are fewer than five
--- others, those that are missing have another class.
+-- others, those that are missing have another class; where some embedding is not finite, it is NaN.
 local function find_neighbours(batch, examples, width)
   local K = 5
   local all = core.state("neighbours.embeddings", {examples, width}, "f32", "constant", 0)
@@ -244,14 +253,16 @@ local function find_neighbours(batch, examples, width)
   -- without what all have in common, which would leave products no digits for what they differ in
   all = all - nn.sum(op.where(taken, all, 0.0), 1) / op.max(count, 1):to("f32")
   local products = op.matmul(nn.gather(all, rows, 1), nn.transpose(all))
-  local nearness = products * 2.0 - nn.reshape(nn.sum(all * all, 2), {1, examples})
+  local squares = nn.sum(all * all, 2)
+  local nearness = products * 2.0 - nn.reshape(squares, {1, examples})
   local column = nn.index({1, examples}, 2)
   local out = op.eq(column, nn.reshape(rows, {batch, 1})) | op.ge(column, count)
   local near, places = nn.topk(op.where(out, -3e38, nearness), math.min(K, examples), 2)
   local same = op.eq(nn.gather(classes, places, 1),
                      nn.reshape(nn.gather(classes, rows, 1), {batch, 1})) & op.gt(near, -1e38)
   local share = op.where(op.lt(rows, count), nn.sum(same:to("f32"), 2) * (1 / K), 0.0)
-  nn.output("neighbours.mar_at_5", nn.reshape(nn.sum(share), {1}))
+  local sum = op.where(nn.isfinite(nn.sum(squares)), nn.sum(share), 0 / 0)
+  nn.output("neighbours.mar_at_5", nn.reshape(sum, {1}))
   core.update(first, first + batch)
 end
 
@@ -259,10 +270,11 @@ end
 -- the model is trained. f makes loss and metrics from its inputs and returns them as {loss = ...,
 -- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
 -- made of sums, means and maxima over the examples the padding of a last short batch in an
--- evaluation counts for nothing. It is called twice, for the entry `train`, which updates all
--- parameters, and for `eval`; inputs, parameters and states of equal names are shared. The options
--- are those of nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean
--- of N gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
+-- evaluation counts for nothing; where it counts, as in what compares examples with each other, a
+-- warning says so. It is called twice, for the entry `train`, which updates all parameters, and for
+-- `eval`; inputs, parameters and states of equal names are shared. The options are those of
+-- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
+-- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
 -- moving average of the weights. An `embedding` among the values (of each example some numbers) is
 -- for mar_at_5, how many of an example's five nearest neighbours in the test split share its class;
 -- a `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command
@@ -288,11 +300,11 @@ function nn.train(batch, f, given)
   end
   mode.declared = true
   if not core.trains() then return end
-  local set = nn.config{optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
-                        warmup = o.warmup, epochs = o.epochs,
-                        clip_norm = o.clip_norm + 0.0, loss_scaling = false, freeze = "", seed = 0,
-                            ema = o.ema + 0.0, accumulate = o.accumulate, eval_examples = 0,
-                        label_smoothing = 0.0}
+  local set = tools.config({optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
+                            warmup = o.warmup, epochs = o.epochs, clip_norm = o.clip_norm + 0.0,
+                            freeze = "", seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
+                            label_smoothing = 0.0}, "of the run")
+  local verb = tools.config({loss_scaling = false, eval_examples = 0}, "of the verb")
   if set.lr < 0 then fail("train: lr = %g: wants 0 or more", set.lr) end
   if set.epochs < 1 or set.epochs > 1000000000 then
     fail("train: epochs = %d: wants 1 or more, at most 10^9", set.epochs)
@@ -319,6 +331,7 @@ function nn.train(batch, f, given)
       if kept[name] then
         if entry == "eval" then
           local x, n = keep_example(name, made[name], batch)
+          if tools.place_of(x, batch, {}) == "mixed" then padded[#padded + 1] = name end
           nn.output("eval." .. name, x)
           width = n or width
         end
@@ -337,7 +350,7 @@ function nn.train(batch, f, given)
     local step = core.state("train.step", {1}, "i32", "constant", 0)
     local total = core.state("train.steps", {1}, "i32", "constant", 1000)
     mode.active, mode.step, mode.seed = true, step, set.seed
-    mode.scaled = set.loss_scaling
+    mode.scaled = verb.loss_scaling
     local loss = values("train")
     local updates, all = step, total -- of parameters
     if set.accumulate > 1 then updates, all = step // set.accumulate, total // set.accumulate end
@@ -345,14 +358,13 @@ function nn.train(batch, f, given)
                                {warmup = set.warmup, milestones = o.milestones, gamma = o.gamma})
     local how = {optimizer = set.optimizer, lr = set.lr, factor = factor, step = updates,
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
-                 loss_scaling = set.loss_scaling, no_decay = o.no_decay, groups = o.groups,
-                 freeze = listed(set.freeze)}
+                 loss_scaling = verb.loss_scaling, no_decay = o.no_decay, groups = o.groups}
     -- the options of another one, --optimizer, are its own defaults
     local own = set.optimizer == o.optimizer
     for _, key in ipairs(of_optimizers) do
       if given[key] ~= nil and (own or key == "weight_decay") then how[key] = given[key] end
     end
-    local made = nn.optimize(loss, how)
+    local made = tools.optimize(loss, how, listed(set.freeze))
     nn.output("train.lr", factor * set.lr)
     if set.ema > 0 then
       averaged = made.parameters
@@ -369,10 +381,12 @@ function nn.train(batch, f, given)
   end)
   if not mode.smooths then fail("--label-smoothing: the model's loss has no cross_entropy") end
   mode.smoothing = nil
-  if padded[1] then nn.config{counts_padding = table.concat(padded, ", ")} end -- for the verb
-  if width and set.eval_examples > 0 then
+  if padded[1] then
+    tools.config({counts_padding = table.concat(padded, ", ")}, "of the verb")
+  end
+  if width and verb.eval_examples > 0 then
     nn.entry("neighbours", function()
-      nn.precision("fp32", find_neighbours, batch, set.eval_examples, width)
+      nn.precision("fp32", find_neighbours, batch, verb.eval_examples, width)
     end)
   end
 end

@@ -11,6 +11,10 @@ static const char *const forms[OpClassCount][8] = {
     [OpMove] = {"reshape", "permute", "slice", "concat", "pad", "gather", "along"},
 };
 
+const char *rows_form(const Op *op) {
+  return forms[op->cls][op->form];
+}
+
 static const struct {
   const char *name;
   unsigned flag;

@@ -25,7 +25,8 @@ local kinds = {
   ["border#"] = "a whole number from 0, or one for each dimension",
   ["sides#"] = "a whole number from 0, or one for each dimension or each side: {top, left, ...}",
   ["padding#"] = '"same", "valid", a whole number from 0, or one for each dimension or each side',
-  number = "a number", chance = "a number from 0 to 1", boolean = "true or false",
+  number = "a number", chance = "a number from 0 to 1",
+  share = "a number from 0 to 1, or false", boolean = "true or false",
   string = "a text", name = "the layer's name",
   table = "a table", ["function"] = "a function", any = "",
 }

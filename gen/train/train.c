@@ -134,7 +134,7 @@ static int compile(Train *t, Error *err) {
   code = need_train(t, err);
   if (!code) code = find_tensors(t, err);
   if (!code) code = train_need_inputs(t, err);
-  if (!code) code = need_fit(t, "freeze", false, t->cli->freeze, err);
+  if (!code) code = need_fit(t, "freeze", false, setting(t, "freeze"), err);
   return code ? code : need_fit(t, "reset", true, t->cli->reset, err);
 }
 
@@ -321,9 +321,20 @@ static int take_profile(const Cli *cli, Train *t, Error *err) {
   return ExitOk;
 }
 
+// The seed of first weights, of the data's order, and of what the model draws: --seed, or --set
+// seed=, or that of a sweep.
+static int take_seed(Cli *cli, Train *t, Error *err) {
+  const char *set = NULL;
+  for (int i = 0; i < cli->nset; i++)
+    if (!strcmp(cli->set_name[i], "seed")) set = cli->set_value[i];
+  if (set && cli->seed && strcmp(set, cli->seed))
+    return err_set(err, ExitUsage, "--seed %s and --set seed=%s: one of the two", cli->seed, set);
+  if (cli->seed && !set) give(cli, "seed", cli->seed, "seed");
+  return cli_number(set ? "set seed" : "seed", set ? set : cli->seed, 0, 0, &t->seed, err);
+}
+
 static int set_up(Cli *cli, Train *t, Error *err) {
-  int code = cli_number("seed", cli->seed, 0, 0, &t->seed, err);
-  if (!code) code = cli_number("steps", cli->steps, 1, 0, &t->most_steps, err);
+  int code = cli_number("steps", cli->steps, 1, 0, &t->most_steps, err);
   if (!code) code = cli_number("save-every", cli->save_every, 1, 1, &t->save_every, err);
   if (!code) code = cli_number("log-every", cli->log_every, 1, 50, &t->log_every, err);
   if (!code) code = cli_number("patience", cli->patience, 0, 0, &t->patience, err);
@@ -337,8 +348,8 @@ static int set_up(Cli *cli, Train *t, Error *err) {
     return err_set(err, ExitUsage, "--resume continues from the checkpoint: leave out --init");
   if (cli->nset + 4 > kMostSets) return err_set(err, ExitUsage, "too many settings");
   if (cli->freeze) give(cli, "freeze", cli->freeze, "freeze");
-  if (cli->seed) give(cli, "seed", cli->seed, "seed");
-  return take_amp(cli, err);
+  code = take_seed(cli, t, err);
+  return code ? code : take_amp(cli, err);
 }
 
 static int open_all(Train *t, Cli *cli, Error *err) {

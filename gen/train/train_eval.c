@@ -29,21 +29,20 @@ static int write_pictures(Train *t, const Batch *batch, int64_t epoch, Error *er
   char path[4096];
   if (t->picture < 0 || batch->index || t->silent) return ExitOk;
   const PlanTensor *made = &t->plan->tensors[t->picture];
-  size_t one = (size_t)made->bytes / (size_t)made->shape[0];
+  const PlanTensor *given = &t->plan->tensors[t->images];
   int columns = batch->valid < kMost ? batch->valid : kMost;
-  uint8_t *all = base_alloc((size_t)made->bytes, 1),
-          *grid = base_alloc(2 * one * (size_t)columns, 1);
+  uint8_t *all = base_alloc((size_t)made->bytes, 1);
+  PictureRow rows[] = {{batch->images, {0}}, {all, {0}}};
+  memcpy(rows[0].shape, given->shape + 1, sizeof rows[0].shape);
+  memcpy(rows[1].shape, made->shape + 1, sizeof rows[1].shape);
   range_push(t->device, "reconstructions");
   int code = tensor_read(t->loaded, t->picture, all, (size_t)made->bytes, err);
-  memcpy(grid, batch->images, one * (size_t)columns);
-  memcpy(grid + one * (size_t)columns, all, one * (size_t)columns);
   snprintf(path, sizeof path, "%s/reconstructions_%04lld.png", t->folder, (long long)epoch);
   Error failed = {0};
-  if (!code && picture_grid(path, grid, 2, columns, made->shape + 1, &failed))
+  if (!code && picture_grid(path, rows, 2, columns, &failed))
     log_to_stderr().write(NULL, LogWarning, failed.message);
   range_pop(t->device);
   free(all);
-  free(grid);
   return code;
 }
 

@@ -42,6 +42,15 @@ int train_launches(const Train *t, const char *entry) {
   return count;
 }
 
+static void report_scaling(const Dataset *data, const char *split) {
+  Scaling s = dataset_scaling(data);
+  const int64_t *shape = dataset_shape(data);
+  if (s.count)
+    printf("scaled    %lld of %lld %s pictures, of %d x %d pixels%s, to %lld x %lld\n",
+           (long long)s.count, (long long)dataset_count(data), split, s.height, s.width,
+           s.others ? " and other sizes" : "", (long long)shape[1], (long long)shape[2]);
+}
+
 void train_report_begin(const Train *t) {
   const DeviceInfo *info = device_info(t->device);
   if (t->cli->json || t->silent) return;
@@ -54,6 +63,8 @@ void train_report_begin(const Train *t) {
            (long long)dataset_count(t->data));
     if (t->test) printf(", %lld test pictures", (long long)dataset_count(t->test));
     printf("; batch %lld, %lld steps per epoch\n", (long long)t->batch, (long long)t->per_epoch);
+    report_scaling(t->data, "training");
+    if (t->test) report_scaling(t->test, "test");
   }
   printf("step      %d kernels in one graph; evaluation %d\n", train_launches(t, "train"),
          train_launches(t, "eval"));

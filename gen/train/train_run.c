@@ -136,16 +136,43 @@ static int one_step(Train *t, bool *begun, Error *err) {
 
 // ---- between epochs ---------------------------------------------------------------------------
 
-// Is this evaluation the best so far, by accuracy, or by loss where there is none?
+// Of the last evaluation: numbers that are NaN or infinite, "eval loss nan"; "": all are finite.
+static void list_bad(const Train *t, char *text, size_t size) {
+  const Metrics *both[] = {&t->eval, &t->near};
+  text[0] = 0;
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < both[k]->count; i++) {
+      double mean = train_mean(both[k], i);
+      size_t used = strlen(text);
+      if (!isfinite(mean))
+        snprintf(text + used, size - used, "%seval %.50s is %s", used ? ", " : "",
+                 both[k]->name[i], isnan(mean) ? "NaN" : "infinite");
+    }
+}
+
+// The weights may be good all the same: the run goes on.
+static void warn_of_bad(const Train *t, int64_t epoch) {
+  char bad[64 * 2 * kMostMetrics], text[sizeof bad + 128];
+  list_bad(t, bad, sizeof bad);
+  if (!bad[0] || t->silent) return;
+  snprintf(text, sizeof text, "epoch %lld: %s; this evaluation cannot be the best",
+           (long long)epoch, bad);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
+// Is this evaluation the best so far, by accuracy, or by loss where there is none? One that is not
+// finite in some number is none.
 static bool is_best(Train *t) {
+  char bad[64];
+  list_bad(t, bad, sizeof bad);
+  if (bad[0]) return false;
   double value = NAN;
   for (int i = 0; i < t->eval.count; i++) {
     double mean = train_mean(&t->eval, i);
     if (!strcmp(t->eval.name[i], "loss") && isnan(value)) value = -mean;
     if (!strcmp(t->eval.name[i], "accuracy")) value = mean;
   }
-  bool better = value > t->best || (isnan(t->best) && !isnan(value));
-  if (t->has_best && !better) return false;
+  if (t->has_best && !(value > t->best)) return false;
   t->has_best = true;
   t->best = value;
   return true;
@@ -198,6 +225,7 @@ static int after_epoch(Train *t, Error *err) {
   t->bad_epochs = best ? 0 : t->bad_epochs + 1;
   code = train_check_weights(t, err);
   if (code || t->bad[0]) return code;
+  if (t->test) warn_of_bad(t, epoch);
   if (best) code = train_keep_best(t, err);
   if (code) return code;
   write_best(t);

@@ -47,8 +47,9 @@ static int set(Sweep *s, Cli *cli, const char *name, const char *value, Error *e
     if (at >= kMostSets - 4) return err_set(err, ExitUsage, "too many settings");
     cli->set_name[at] = name;
     cli->set_value[at] = value;
-    cli->set_flag[at] = NULL;
+    cli->set_flag[at] = "sweep";
     if (at == cli->nset) cli->nset++;
+    if (!strcmp(name, "seed")) cli->seed = NULL;
   }
   return ExitOk;
 }
@@ -149,6 +150,10 @@ static int check(const Sweep *s, Error *err) {
       return err_set(err, ExitUsage,
                      "--sweep %s wants NAME=A,B,..., values of at most %d characters",
                      cli->sweep[i], (int)sizeof s->cell[i] - 1);
+    for (int j = 0; j < i; j++)
+      if (!strcmp(s->text[i], s->text[j]))
+        return err_set(err, ExitUsage, "--sweep %s: '%s' is given twice: wants one list, %s=A,B",
+                       cli->sweep[i], s->text[i], s->text[i]);
   }
   return ExitOk;
 }

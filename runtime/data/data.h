@@ -35,7 +35,8 @@ void npy_unview(NpyView *npy);
 
 // ---- image.c ----------------------------------------------------------------------------------
 
-int image_check(const char *path, Error *err); // a PNG's header, and that the file is whole
+// A PNG's header, which gives the size alone, and that the file is whole.
+int image_check(const char *path, Image *size, Error *err);
 
 // ---- resize.c ---------------------------------------------------------------------------------
 
@@ -52,6 +53,7 @@ struct Dataset {
   int64_t count, shape[3];
   int classes;
   Labels names; // of the classes; may be fewer
+  Scaling scaling;
   void *own;    // of the form
 };
 

@@ -180,6 +180,9 @@ int64_t dataset_count(const Dataset *dataset) {
 const int64_t *dataset_shape(const Dataset *dataset) {
   return dataset->shape;
 }
+Scaling dataset_scaling(const Dataset *dataset) {
+  return dataset->scaling;
+}
 int dataset_classes(const Dataset *dataset) {
   return dataset->classes;
 }

@@ -188,11 +188,22 @@ static int read_split(Dataset *dataset, const char *folder, Error *err) {
   return rc;
 }
 
+static void note_size(Dataset *dataset, const Image *size) {
+  Scaling *s = &dataset->scaling;
+  if (size->height == dataset->shape[1] && size->width == dataset->shape[2]) return;
+  if (!s->count++) s->height = size->height, s->width = size->width;
+  s->others = s->others || s->height != size->height || s->width != size->width;
+}
+
 // A broken file ends the run before hours of training, not after them.
-static int check_pictures(const Dataset *dataset, Error *err) {
+static int check_pictures(Dataset *dataset, Error *err) {
   const Folders *own = dataset->own;
+  Image size;
   int rc = ExitOk;
-  for (int64_t i = 0; i < dataset->count && !rc; i++) rc = image_check(own->pictures[i].path, err);
+  for (int64_t i = 0; i < dataset->count && !rc; i++) {
+    rc = image_check(own->pictures[i].path, &size, err);
+    if (!rc) note_size(dataset, &size);
+  }
   return rc;
 }
 

@@ -22,6 +22,7 @@ typedef struct Reader {
   png_infop info;
   Image *image;
   png_bytep *rows;
+  bool palette; // pixels are places in one
   char why[256];
 } Reader;
 
@@ -42,11 +43,15 @@ static void on_read(png_structp png, png_bytep bytes, size_t count) {
   reader->at += count;
 }
 
-// Asks libpng to convert any pixel format to 8-bit RGB.
+// Asks libpng to convert any pixel format to 8-bit RGB; of a palette's, to a byte each, its place.
 static void ask_for_rgb(Reader *reader) {
   png_structp png = reader->png;
   png_byte color = png_get_color_type(png, reader->info);
-  png_set_expand(png);
+  reader->palette = color == PNG_COLOR_TYPE_PALETTE;
+  if (reader->palette)
+    png_set_packing(png);
+  else
+    png_set_expand(png);
   png_set_scale_16(png);
   if (!(color & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
   png_set_strip_alpha(png);
@@ -57,14 +62,35 @@ static void allocate(Reader *reader) {
   size_t width = png_get_image_width(reader->png, reader->info);
   size_t height = png_get_image_height(reader->png, reader->info);
   if (width * height > kMaxPixels) png_error(reader->png, "more than 2^28 pixels");
-  if (png_get_rowbytes(reader->png, reader->info) != 3 * width)
+  size_t bytes = reader->palette ? 1 : 3; // of a pixel, as it is read: to the end of its row
+  if (png_get_rowbytes(reader->png, reader->info) != bytes * width)
     png_error(reader->png, "an unknown pixel format");
   reader->image->width = (int)width;
   reader->image->height = (int)height;
   reader->image->rgb = heap_alloc(width * height, 3);
   reader->rows = heap_alloc(height, sizeof *reader->rows);
   if (!reader->image->rgb || !reader->rows) png_error(reader->png, "out of memory");
-  for (size_t y = 0; y < height; y++) reader->rows[y] = reader->image->rgb + 3 * width * y;
+  for (size_t y = 0; y < height; y++)
+    reader->rows[y] = reader->image->rgb + width * (3 * (y + 1) - bytes);
+}
+
+// Places in the palette to their colours, row by row where they are. libpng would take those beyond
+// the palette for black.
+static void look_up(Reader *reader) {
+  png_colorp colors = NULL;
+  int count = 0;
+  size_t width = (size_t)reader->image->width, height = (size_t)reader->image->height;
+  png_get_PLTE(reader->png, reader->info, &colors, &count);
+  for (size_t y = 0; y < height; y++) {
+    uint8_t *rgb = reader->image->rgb + 3 * width * y;
+    for (size_t x = 0; x < width; x++) {
+      int place = reader->rows[y][x];
+      if (place >= count) png_error(reader->png, "pixels name colours beyond its palette");
+      rgb[3 * x] = colors[place].red;
+      rgb[3 * x + 1] = colors[place].green;
+      rgb[3 * x + 2] = colors[place].blue;
+    }
+  }
 }
 
 static bool decode(Reader *reader) {
@@ -76,6 +102,7 @@ static bool decode(Reader *reader) {
   allocate(reader);
   png_read_image(reader->png, reader->rows);
   png_read_end(reader->png, NULL);
+  if (reader->palette) look_up(reader);
   return true;
 }
 
@@ -104,6 +131,8 @@ static bool check(Reader *reader) {
   png_set_user_limits(reader->png, MaxSide, MaxSide);
   png_set_read_fn(reader->png, reader, on_read);
   png_read_info(reader->png, reader->info);
+  reader->image->width = (int)png_get_image_width(reader->png, reader->info);
+  reader->image->height = (int)png_get_image_height(reader->png, reader->info);
   if (!is_whole(&reader->view)) png_error(reader->png, "the file is truncated");
   return true;
 }
@@ -136,8 +165,9 @@ int image_read(const char *path, Image *image, Error *err) {
   return rc;
 }
 
-int image_check(const char *path, Error *err) {
-  Reader reader = {.path = path};
+int image_check(const char *path, Image *size, Error *err) {
+  Reader reader = {.path = path, .image = size};
+  *size = (Image){0};
   int rc = file_view("image", path, &reader.view, err);
   if (!rc) rc = read_view(&reader, check, err);
   file_unview(&reader.view);

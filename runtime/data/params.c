@@ -118,6 +118,11 @@ static int find_weight(const Params *params, const PlanTensor *tensor, const Wei
     return err_set(err, ExitBadInput, "weights '%s': tensor '%s' is %s, the model (%s) needs %s",
                    params->path, tensor->name, found, tensor->loc, expected);
   }
+  bool floats = strchr(weight->dtype, 'F') != NULL; // F32, BF16
+  if (floats != dtype_is_float(tensor->dtype))
+    return err_set(err, ExitBadInput, "weights '%s': tensor '%s' is %s, the model (%s) needs %s",
+                   params->path, tensor->name, weight->dtype, tensor->loc,
+                   floats ? "integers" : "floats");
   return ExitOk;
 }
 

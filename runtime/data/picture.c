@@ -14,32 +14,50 @@ static void paint(const uint8_t *planes, const int64_t shape[3], uint8_t *to, in
         to[(y * width + x) * 3 + c] = planes[(shape[0] == 3 ? c * pixels : 0) + y * shape[2] + x];
 }
 
-static int64_t side(int count, int64_t pixels) { // -1: too long
-  int64_t length;
-  if (count < 1 || pixels < 1 || pixels > MostSide) return -1;
-  length = (pixels + Gap) * count - Gap;
-  return length > MostSide ? -1 : length;
+static int bad_row(const char *path, const PictureRow *row, int columns, Error *err) {
+  return err_set(err, ExitBadInput,
+                 "image '%s': %d pictures of %lld x %lld x %lld in a row: a grid has 1 or 3 "
+                 "channels and at most %d pixels a side",
+                 path, columns, (long long)row->shape[0], (long long)row->shape[1],
+                 (long long)row->shape[2], MostSide);
 }
 
-int picture_grid(const char *path, const uint8_t *images, int rows, int columns,
-                 const int64_t shape[3], Error *err) {
-  int64_t width = side(columns, shape[2]), height = side(rows, shape[1]);
-  if ((shape[0] != 1 && shape[0] != 3) || width < 0 || height < 0)
-    return err_set(err, ExitBadInput,
-                   "image '%s': %d x %d pictures of %lld x %lld x %lld: a grid has 1 or 3 channels "
-                   "and at most %d pixels a side",
-                   path, rows, columns, (long long)shape[0], (long long)shape[1],
-                   (long long)shape[2], MostSide);
-  Image grid = {(int)width, (int)height, heap_alloc((size_t)(width * height), 3)};
+// The sizes of the grid, and of a column.
+static int measure(const char *path, const PictureRow *rows, int nrows, int columns, Image *grid,
+                   int64_t *column, Error *err) {
+  int64_t width = 0, height = 0;
+  *column = 0;
+  for (int i = 0; i < nrows; i++) {
+    const int64_t *shape = rows[i].shape;
+    bool fits = (shape[0] == 1 || shape[0] == 3) && columns > 0;
+    for (int k = 1; k < 3; k++) fits = fits && shape[k] > 0 && shape[k] <= MostSide;
+    if (!fits) return bad_row(path, &rows[i], columns, err);
+    if (shape[2] > *column) *column = shape[2];
+    width = (*column + Gap) * columns - Gap;
+    height += shape[1] + (i ? Gap : 0);
+    if (width > MostSide || height > MostSide) return bad_row(path, &rows[i], columns, err);
+  }
+  *grid = (Image){(int)width, (int)height, NULL};
+  return ExitOk;
+}
+
+int picture_grid(const char *path, const PictureRow *rows, int nrows, int columns, Error *err) {
+  Image grid;
+  int64_t column, top = 0;
+  int code = measure(path, rows, nrows, columns, &grid, &column, err);
+  if (code) return code;
+  size_t pixels = (size_t)grid.width * (size_t)grid.height;
+  grid.rgb = heap_alloc(pixels, 3);
   if (!grid.rgb) return heap_error(err, "a grid of pictures");
-  memset(grid.rgb, Background, (size_t)(width * height) * 3);
-  for (int row = 0; row < rows; row++)
-    for (int column = 0; column < columns; column++) {
-      int64_t top = row * (shape[1] + Gap), left = column * (shape[2] + Gap);
-      paint(images, shape, grid.rgb + (top * width + left) * 3, width);
-      images += shape[0] * shape[1] * shape[2];
-    }
-  int rc = image_write(path, &grid, err);
+  memset(grid.rgb, Background, pixels * 3);
+  for (int i = 0; i < nrows; i++) {
+    const int64_t *shape = rows[i].shape;
+    for (int k = 0; k < columns; k++)
+      paint(rows[i].planes + k * shape[0] * shape[1] * shape[2], shape,
+            grid.rgb + (top * grid.width + k * (column + Gap)) * 3, grid.width);
+    top += shape[1] + Gap;
+  }
+  code = image_write(path, &grid, err);
   image_free(&grid);
-  return rc;
+  return code;
 }

@@ -18,6 +18,8 @@ STEPS = 3
 OWN = "track_running_stats = true, training = true"
 LAYERS = [  # name, input, layer of the model, module
     ("b1", floats(6, 5), "batch_norm1d('b1', {training = true})", tnn.BatchNorm1d(5)),
+    ("bc", floats(3, 5, 7), "batch_norm1d('bc', {training = true, momentum = false})",
+     tnn.BatchNorm1d(5, momentum=None)),
     ("bl", floats(3, 5, 7), "batch_norm1d('bl', {training = true, momentum = 0.5})",
      tnn.BatchNorm1d(5, momentum=0.5)),
     ("b2", floats(4, 5, 6, 3), "batch_norm2d('b2', {training = true, eps = 0.1})",

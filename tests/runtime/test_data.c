@@ -149,6 +149,10 @@ static void png_round_trip(void **state) {
   image_free(&image), image_free(&again);
 }
 
+static void quiet_png(png_structp png, png_const_charp why) {
+  (void)png, (void)why;
+}
+
 // Writes a 16 x 16 PNG of one kind whose every sample is the byte pattern 0x55 or index 1.
 static void write_kind(const char *path, int color, int depth, int interlace) {
   FILE *file = fopen(path, "wb");
@@ -188,6 +192,49 @@ static void png_kinds(void **state) {
     assert_true(image.width == 16 && image.height == 16);
     for (int k = 0; k < 16 * 16 * 3; k++) assert_int_equal(image.rgb[k], 0x55);
     image_free(&image);
+  }
+}
+
+// 16 x 16 pixels, each a place among five colours: the file has these, or but four.
+static void write_palette(const char *path, int depth, int count) {
+  FILE *file = fopen(path, "wb");
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, quiet_png);
+  png_infop info = png_create_info_struct(png);
+  png_color palette[5];
+  png_byte row[16];
+  for (int i = 0; i < 5; i++)
+    palette[i] = (png_color){(png_byte)i, (png_byte)(10 + i), (png_byte)(20 + i)};
+  png_init_io(png, file);
+  png_set_IHDR(png, info, 16, 16, depth, PNG_COLOR_TYPE_PALETTE, 0, 0, 0);
+  png_set_PLTE(png, info, palette, count);
+  png_write_info(png, info);
+  png_set_packing(png);
+  for (int y = 0; y < 16; y++) {
+    for (int x = 0; x < 16; x++) row[x] = (png_byte)((x + y) % 5);
+    png_write_row(png, row);
+  }
+  png_write_end(png, NULL);
+  png_destroy_write_struct(&png, &info);
+  fclose(file);
+}
+
+static void png_palettes(void **state) {
+  (void)state;
+  const char *path = temp_path("p.png");
+  char message[400];
+  for (int depth = 4; depth <= 8; depth += 4) {
+    Error err = {0};
+    Image image;
+    write_palette(path, depth, 5);
+    assert_int_equal(image_read(path, &image, &err), ExitOk);
+    for (int i = 0; i < 16 * 16 * 3; i++)
+      assert_int_equal(image.rgb[i], (i / 3 % 16 + i / 48) % 5 + i % 3 * 10);
+    image_free(&image);
+    write_palette(path, depth, 4);
+    assert_int_equal(image_read(path, &image, &err), ExitBadInput);
+    snprintf(message, sizeof message,
+             "image '%s': broken PNG: pixels name colours beyond its palette", path);
+    assert_string_equal(err.message, message);
   }
 }
 
@@ -399,6 +446,7 @@ int main(void) {
       cmocka_unit_test(npy_damaged),
       cmocka_unit_test(png_round_trip),
       cmocka_unit_test(png_kinds),
+      cmocka_unit_test(png_palettes),
       cmocka_unit_test(png_damaged),
       cmocka_unit_test(png_messages),
       cmocka_unit_test(resize_is_pil),

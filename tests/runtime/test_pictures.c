@@ -215,8 +215,9 @@ static void grid(void **state) {
   Image image;
   for (size_t i = 0; i < sizeof pictures; i++) pictures[i] = (uint8_t)i;
   for (int channels = 1; channels <= 3; channels += 2) {
-    const int64_t shape[3] = {channels, 2, 4};
-    assert_int_equal(picture_grid(path, pictures, 2, 3, shape, &err), ExitOk);
+    const PictureRow rows[2] = {{pictures, {channels, 2, 4}},
+                                {pictures + 3 * channels * 2 * 4, {channels, 2, 4}}};
+    assert_int_equal(picture_grid(path, rows, 2, 3, &err), ExitOk);
     assert_int_equal(image_read(path, &image, &err), ExitOk);
     assert_true(image.width == 3 * 4 + 2 * 2 && image.height == 2 * 2 + 2);
     for (int y = 0; y < image.height; y++)
@@ -231,24 +232,49 @@ static void grid(void **state) {
   }
 }
 
+// One row in grey, below it one of larger pictures in colour.
+static void grid_of_sizes(void **state) {
+  (void)state;
+  const char *path = temp_path("s.png");
+  static const uint8_t small[2 * 1 * 2] = {1, 2, 3, 4}; // two pictures of 1 x 1 x 2
+  uint8_t large[2 * 3 * 3 * 4];                         // two of 3 x 3 x 4
+  const PictureRow rows[2] = {{small, {1, 1, 2}}, {large, {3, 3, 4}}};
+  Error err = {0};
+  Image image;
+  for (size_t i = 0; i < sizeof large; i++) large[i] = (uint8_t)(100 + i);
+  assert_int_equal(picture_grid(path, rows, 2, 2, &err), ExitOk);
+  assert_int_equal(image_read(path, &image, &err), ExitOk);
+  assert_true(image.width == 4 + 2 + 4 && image.height == 1 + 2 + 3);
+  for (int y = 0; y < image.height; y++)
+    for (int x = 0; x < image.width; x++)
+      for (int c = 0; c < 3; c++) {
+        int value = 255, picture = x / 6, column = x % 6;
+        if (y == 0 && column < 2) value = 1 + picture * 2 + column;
+        if (y >= 3 && column < 4) value = 100 + (picture * 3 + c) * 12 + (y - 3) * 4 + column;
+        assert_int_equal(at(&image, x, y, c), value);
+      }
+  image_free(&image);
+}
+
 static void grids_refused(void **state) {
   (void)state;
   static const struct {
     int rows, columns;
     int64_t shape[3];
-  } bad[] = {{1, 1, {2, 4, 4}}, {0, 1, {3, 4, 4}},     {1, 0, {3, 4, 4}},
-             {1, 1, {3, 0, 4}}, {1, 1000, {3, 4, 40}}, {1 << 30, 1, {3, 32768, 4}}};
+  } bad[] = {{1, 1, {2, 4, 4}},     {1, 0, {3, 4, 4}}, {1, 1, {3, 0, 4}},
+             {1, 1000, {3, 4, 40}}, {2, 1, {3, 32768, 4}}};
   const char *path = temp_path("bad.png");
   char expected[400];
   for (int i = 0; i < COUNT(bad); i++) {
     Error err = {0};
-    assert_int_equal(
-        picture_grid(path, (uint8_t[16]){0}, bad[i].rows, bad[i].columns, bad[i].shape, &err),
-        ExitBadInput);
+    PictureRow rows[2] = {{(uint8_t[16]){0}, {0}}};
+    memcpy(rows[0].shape, bad[i].shape, sizeof rows[0].shape);
+    rows[1] = rows[0];
+    assert_int_equal(picture_grid(path, rows, bad[i].rows, bad[i].columns, &err), ExitBadInput);
     snprintf(expected, sizeof expected,
-             "image '%s': %d x %d pictures of %d x %d x %d: a grid has 1 or 3 channels and at most "
-             "32768 pixels a side",
-             path, bad[i].rows, bad[i].columns, (int)bad[i].shape[0], (int)bad[i].shape[1],
+             "image '%s': %d pictures of %d x %d x %d in a row: a grid has 1 or 3 channels and at "
+             "most 32768 pixels a side",
+             path, bad[i].columns, (int)bad[i].shape[0], (int)bad[i].shape[1],
              (int)bad[i].shape[2]);
     assert_string_equal(err.message, expected);
     assert_int_not_equal(access(path, F_OK), 0);
@@ -277,6 +303,7 @@ int main(void) {
       cmocka_unit_test(synthetic_fits_the_model),
       cmocka_unit_test(synthetic_is_learnable),
       cmocka_unit_test(grid),
+      cmocka_unit_test(grid_of_sizes),
       cmocka_unit_test(grids_refused),
       cmocka_unit_test(no_memory),
   };

@@ -1,4 +1,4 @@
--- The pixels themselves as embedding, and darker pictures as reconstruction: what an evaluation
+-- The pixels themselves as embedding, and darker, larger pictures as reconstruction: what an evaluation
 -- makes of them is known.
 local nn = require "nn"
 local cfg = nn.config{batch = 8, product = false, far = 0.0}
@@ -15,5 +15,5 @@ nn.train(cfg.batch, function()
   local bright = x:mean{2, 3, 4}:gt(0.33)
   return {loss = (d * d):mean(), even = even, level = level, bright = bright, peak = peak, spread = spread,
           product = product, embedding = x + cfg.far,
-          reconstruction = x * 0.5}
+          reconstruction = (x * 0.5):interpolate{scale = 2}}
 end, {lr = 0.01})

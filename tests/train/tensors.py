@@ -3,7 +3,7 @@
 
 usage: tensors.py same FILE FILE NAME...   these tensors have the same bytes
        tensors.py list FILE                names and shapes
-       tensors.py values FILE NAME         numbers of an F32 tensor, one a line
+       tensors.py values FILE NAME...      numbers of F32 tensors, one a line
 """
 import json
 import struct
@@ -26,7 +26,7 @@ def main(mode, path, *rest):
         for name, (shape, _) in tensors.items():
             print(name, *shape)
     elif mode == "values":
-        data = tensors[rest[0]][1]
+        data = b"".join(tensors[name][1] for name in rest)
         print(*struct.unpack("<%df" % (len(data) // 4), data), sep="\n")
     else:
         other = read(rest[0])

@@ -137,9 +137,10 @@ gone() {
 ok "both damaged: an error, and nothing is touched" gone
 
 # ---- a picture that cannot be read --------------------------------------------------------------
-# pictures FOLDER: PNG files of 4 classes, 32 to train with and 16 for the test
+# pictures FOLDER [NAME...]: PNG files of 4 classes, 32 to train with and 16 for the test, 8 pixels
+# high and wide; these, as test/c/2, one pixel higher
 pictures() {
-  python3 - "$1" <<'END'
+  python3 - "$@" <<'END'
 import os, random, struct, sys, zlib
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -149,10 +150,11 @@ for split, count in ("train", 8), ("test", 4):
         folder = f"{sys.argv[1]}/{split}/{name}"
         os.makedirs(folder)
         for i in range(count):
-            rows = b"".join(b"\0" + random.randbytes(8) for _ in range(8))
+            high = 9 if f"{split}/{name}/{i}" in sys.argv[2:] else 8
+            rows = b"".join(b"\0" + random.randbytes(8) for _ in range(high))
             with open(f"{folder}/{i}.png", "wb") as file:
                 file.write(b"\x89PNG\r\n\x1a\n"
-                           + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0))
+                           + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, high, 8, 0, 0, 0, 0))
                            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 END
 }
@@ -164,6 +166,13 @@ begins() { # before the first step
     run $png --out-dir "$work/pictures" && [ ! -e "$work/pictures" ]
 }
 ok "a picture that is cut short" begins
+scaled() { # pictures of another size than the model's
+  pictures "$work/scaled" test/c/2 test/d/0 &&
+    run --data "$work/scaled" --steps 1 --out-dir "$work/w" >"$work/said" &&
+    grep "^scaled" "$work/said" | diff - \
+      <(echo "scaled    2 of 16 test pictures, of 9 x 8 pixels, to 8 x 8")
+}
+ok "pictures that are scaled" scaled
 # spoilt FILE STEP: its header is good; the run ends with a checkpoint, and goes on from there
 spoilt() {
   rm -rf "$work/png" "$work/pictures"; cp -r "$work/whole" "$work/png"
@@ -249,6 +258,12 @@ lacks() { # a weight that the file has under another name does not start from th
       --weights "$work/lacks.safetensors"
 }
 ok "weights that lack one" lacks
+integers() {
+  sed 's/"fc.weight":{"dtype":"F32"/"fc.weight":{"dtype":"I32"/' "$init" >"$work/whole.safetensors"
+  fails 5 "tensor 'fc.weight' is I32, the model (tests/train/tiny.lua:15) needs floats" \
+    run $data --init "$work/whole.safetensors" --out-dir "$work/init"
+}
+ok "weights that are integers" integers
 more() { # a tensor of the file that the run has no use for
   sed 's/"bn1.bias"/"no1.bias"/; s/"bn1.weight"/"no1.weight"/' "$init" >"$work/more.safetensors"
   local line="^weights   of $work/more.safetensors, which the run has not: no1.bias, no1.weight\$"

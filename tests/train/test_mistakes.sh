@@ -62,6 +62,24 @@ for name in step lr grad_norm epoch seconds examples_s; do
   ok "a metric called $name" wrong 2 "train: '$name' is a number of the run itself: give" \
     "" "$mean, $name = x:mean()"
 done
+rule() { # rule TEXT RESULTS: of a gradient of the model's own
+  wrong 6 "custom_gradient: the $1" "" "$mean" "$pictures
+  local p = nn.param('p', {1})
+  x = nn.custom_gradient(x * p, {p},
+    function(g) return $2 end)"
+}
+ok "a rule that gives a list" rule "rule gives a table for input 1: wants a tensor for each" "{g}"
+ok "a rule of another shape" rule "gradient of input 1 is tensor (8, 3, 8, 8) of mul, the input" "g * 2"
+steps() { # of training, in an evaluation too
+  model "" "$mean, step0 = nn.training_step():to('f32')"
+  build/nngen help training_step | grep -q "how many steps of training" &&
+    run && grep -q '"eval_step0":0\.0[,}]' "$work/run/log.jsonl" &&
+    grep -q '"step":2,.*"step0":1\.0[,}]' "$work/run/log.jsonl"
+}
+ok "nn.training_step" steps
+ok "pictures of two channels" wrong 2 \
+  "train: reconstruction: tensor (8, 2, 8, 8) of slice has 2 channels; a picture is made of 1 or 3" \
+  "" "$mean, reconstruction = x:slice(2, 1, 2)"
 twice() {
   model ""; local line='nn.train(8, function() return {} end, {lr = 1})'
   echo "$line" >>"$work/m.lua"
@@ -108,6 +126,29 @@ lr=0/0 lr =
 lr=math.huge lr = inf: wants a number, 0 or more
 gamma=-1 gamma = -1: wants
 END
+ok "an option of other optimizers" option \
+  "optimize: adam has no option 'nesterov'; it has: beta1, beta2, eps, weight_decay" \
+  "optimizer = 'adam', nesterov = true"
+# by_hand TEXT OPTIONS: of nn.optimize
+by_hand() {
+  cat >"$work/m.lua" <<END
+local nn = require "nn"
+nn.entry("train", function()
+  local y = nn.input("x", {2, 4}):linear("fc", {out = 4})
+  nn.optimize(y:square():mean(), {lr = 0.1, optimizer = "adam", $2})
+end)
+END
+  fails 2 "$work/m.lua:4: $1" build/nngen show "$work/m.lua" --entry train
+}
+ok "a step that is a number" by_hand "optimize: step = 3: wants a tensor of one element" "step = 3"
+ok "a step of two elements" by_hand "optimize: step = tensor (2) of state: wants a tensor of one" \
+  "step = nn.state('st', {2}, {dtype = 'i32'})"
+ok "a schedule of a number" by_hand "schedule: at = 3: wants the step as a tensor" \
+  "factor = nn.schedule('cosine', 3, 10)"
+ok "a schedule of no length" by_hand "schedule: total = 'all': wants a number" \
+  "factor = nn.schedule('cosine', nn.index({1}), 'all')"
+ok "freeze that matches nothing" by_hand \
+  "optimize: freeze: 'zz' matches no parameter of fc.weight, fc.bias" "freeze = 'zz'"
 for momentum in 1.5 -1; do
   ok "batch norm by $momentum" wrong 4 "batch_norm2d: momentum = $momentum: wants a number from 0" \
     "" "$mean" "$pictures
@@ -120,7 +161,17 @@ typed() { model ""; fails 2 "$1" run "${@:2}"; }
 ok "--lr nan" typed "--lr nan: wants a number" --lr nan
 ok "--warmup 1e3" typed "--warmup 1e3: wants a whole number" --warmup 1e3
 ok "--set lr=nan" typed "--set lr=nan: wants a number" --set lr=nan
-ok "--batch" typed "--batch: $work/m.lua has no setting 'batch'; it has: " --batch 4
+ok "--batch" typed "--batch: $work/m.lua has no setting 'batch'; it has: none" --batch 4
+ok "--set of nothing" typed "--set zz: $work/m.lua has no such setting; it has: none; a run has: \
+accumulate, clip_norm, ema, epochs, freeze, label_smoothing, lr, optimizer, schedule, seed, warmup" \
+  --set zz=1
+swept() { model ""; run --sweep zz=1 | grep "failed: --sweep: .* has no setting 'zz'; it has: none; a"; }
+ok "--sweep of nothing" swept
+ok "--sweep of a name twice" typed "--sweep lr=2: 'lr' is given twice: wants one list, lr=A,B" \
+  --sweep lr=1 lr=2
+ok "--data twice" typed "--data $work/data and --data d1: one of the two" --data d1
+ok "two seeds" typed "--seed 3 and --set seed=4: one of the two" --seed 3 --set seed=4
+ok "a seed that is none" typed "--set seed wants a whole number from 0 to " --set seed=x
 ok "--label-smoothing of 2" typed "cross_entropy: label_smoothing = 2: wants 0 to 1" \
   --label-smoothing 2
 smoothed() { # as the model says it itself; what states its own keeps that
@@ -145,6 +196,7 @@ freeze() { # freeze TEXT PATTERN
   fails 2 "$1" run --freeze "$2"
 }
 ok "--freeze of nothing" freeze "--freeze ',': wants patterns, with a comma between them" ,
+ok "--set freeze= of nothing" typed "--freeze 'zz' matches no parameter of" --set freeze=zz
 ok "--freeze of two, one nothing" freeze "--freeze 'fc.weight,,bn': wants patterns" fc.weight,,bn
 ok "--freeze of a running statistic" freeze \
   "--freeze 'bn.running_mean': 'bn.running_mean' is a statistic, which training keeps, but" \

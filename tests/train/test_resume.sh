@@ -95,13 +95,14 @@ ok "killed at $kills random moments, then on" killed $kills
 
 # What a checkpoint in the middle of an epoch holds goes on, the means of the epoch too.
 middle() {
-  python3 tests/train/data.py "$work/more" 1600 8 # 200 steps in an epoch
-  train --data "$work/more" --epochs 1 --out-dir "$work/mean" |
+  local from=$work/more
+  python3 tests/train/data.py "$from" 1600 8 # 200 steps in an epoch
+  train --epochs 1 --out-dir "$work/mean" |
     sed -n '/^epoch/s/ [0-9:]*$//p' >"$work/want"
-  begin "$work/part" --data "$work/more" --epochs 1
+  begin "$work/part" --epochs 1
   logged "$work/part" 3 && kill -TERM $run
   wait $run
-  train --data "$work/more" --epochs 1 --out-dir "$work/part" --resume |
+  train --epochs 1 --out-dir "$work/part" --resume |
     sed -n '/^epoch/s/ [0-9:]*$//p' >"$work/got" &&
     [ -s "$work/want" ] && diff "$work/want" "$work/got"
 }

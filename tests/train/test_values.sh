@@ -24,13 +24,22 @@ far() { # embeddings far from 0, beside their distances
 }
 ok "mar_at_5 of embeddings far from 0" far
 long && ok "mar_at_5 of 8 examples, one batch" mar 8
+unknown() { # an evaluation that is not finite is said, is never the best, and ends nothing
+  train --set case=log --epochs 2 --out-dir "$work/unknown" 2>"$work/said" &&
+    [ "$(grep -c "warning: epoch [12]: eval loss is NaN; this evaluation cannot" "$work/said")" = 2 ] &&
+    [ -e "$work/unknown/tiny_last.safetensors" ] && [ ! -e "$work/unknown/tiny_best.safetensors" ] &&
+    embed "$work/near" "$work/mar" --set far=1e300 2>"$work/said" &&
+    grep -q "warning: epoch 1: eval mar_at_5 is NaN; this" "$work/said" || { cat "$work/said"; return 1; }
+}
+ok "an evaluation that is not finite" unknown
 saved() {
   ! python3 tests/train/tensors.py list "$work/mar/embed_last.safetensors" | grep neighbours
 }
 ok "mar_at_5 of 4 examples" mar 4
 ok "checkpoints hold no embeddings" saved
 picture() {
-  [ "$(head -c 4 "$work/mar/reconstructions_0001.png" | tail -c 3)" = PNG ] &&
+  # of four examples: 8 pixels and 16 of its reconstruction high
+  [ "$(od -An -tx1 -N 8 -j 16 "$work/mar/reconstructions_0001.png")" = " 00 00 00 46 00 00 00 1a" ] &&
     ! ls "$work/mar" | grep 0003
 }
 ok "a PNG of each validation" picture
@@ -98,6 +107,56 @@ END
   done
 }
 long && ok "a loss of each example with a term of the whole batch" batchwide
+# Rows of a value, whose examples lie in it as its op leaves them.
+cat >"$work/ops.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{batch = 8, set = ""}
+local B, conv = cfg.batch, nn.functional.conv2d
+local sets = {}
+function sets.mixed(o) -- made of other examples, too, or of all
+  local one, line = o:reshape{1, 1, B, 4}, o:t():reshape{1, 4, B}
+  local back = B - 1 - nn.index({B})
+  return {attend = nn.attention(one, one, one):reshape{B, 4}, choice = o:select(1, B):reshape{1, 4} + o,
+          einsum = nn.einsum("ab,cb->ac", o, o), flip = o:flip(1), gram = o:matmul(o:t()),
+          index = nn.index_select(o, 1, back),
+          pairs = o:reshape{B // 2, 2, 4}:sum(2, true):expand{B // 2, 2, 4}:reshape{B, 4},
+          pool = line:avg_pool1d(3, {stride = 1, pad = 1}):reshape{4, B}:t(), roll = o:roll(1, 1),
+          softmax = o:softmax(1), sort = o:sort(1), take = o:gather(1, back:reshape{B, 1} + nn.zeros({B, 4}):to("i32")),
+          topk = o:topk(B, 1)}
+end
+function sets.apart(o) -- made of the example alone
+  local image, own = o:reshape{B, 2, 2, 1}, o:reshape{B, 1, 2, 2}
+  return {attend = nn.attention(own, own, own):reshape{B, 4},
+          bmm = own:matmul(own:transpose(3, 4)), conv = image:conv2d("conv", {out = 3, kernel = 1}),
+          flip = o:flip(2), fold = o:reshape{B * 2, 2}:softmax(2):reshape{B, 4},
+          groups = conv(o:reshape{1, 4 * B, 1, 1}, o:reshape{4 * B, 1, 1, 1}, {groups = 4 * B}):reshape{B, 4},
+          pool = image:max_pool2d(2, {pad = 1}), sort = o:sort(2),
+          swap = o:t():reshape{4 * B}:sin():reshape{4, B}:t(), take = o:gather(2, nn.index({B, 1}, 2)),
+          twice = nn.concat({o, o * 2}, 1):sin():reshape{2, B, 4}:sum(1)}
+end
+nn.train(B, function()
+  local x, labels = nn.images{B, 1, 8, 8, classes = 4}
+  local o = x:flatten():linear("fc", {out = 4})
+  local made = {loss = o:cross_entropy(labels, {reduction = "none"}), run = o:cumsum(1):sum(2),
+                embedding = cfg.set == "mixed" and o:flip(1) or o}
+  for name, v in pairs(sets[cfg.set](o)) do made[name] = (v * v):flatten(2):sum(2) end
+  return made
+end, {lr = 0.1})
+LUA
+places() { # what is said before the folder is made, which fails
+  local names="attend, choice, einsum, embedding, flip, gram, index, pairs, pool, roll, softmax, sort, take, topk"
+  ops() { build/nngen train "$work/ops.lua" --data "$work/data" --quiet --steps 1 --lr 0 "$@"; }
+  fails 5 "eval $names: the last batch has 4 of 8" ops --set set=mixed --out-dir "$work/ops.lua/at" &&
+    fails 5 "--out-dir" ops --set set=apart --out-dir "$work/ops.lua/at" &&
+    ! grep copies "$work/fails" || return
+  long || return 0
+  for b in 8 5; do ops --set set=apart --batch $b --out-dir "$work/ops$b" || return; done
+  for key in attend bmm conv flip fold groups pool sort swap take twice; do
+    close "$(reference log "$work/ops8/log.jsonl" eval_$key)" \
+      "$(reference log "$work/ops5/log.jsonl" eval_$key)" 1e-6 || return
+  done
+}
+ok "where examples lie in what ops make of them" places
 made_up() { # of inputs by chance there is at least one example that counts
   build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
     python3 -c 'import math, struct, sys
@@ -150,6 +209,32 @@ outside() {
 }
 ok "of parameters made outside of nn.train, too" outside
 ok "a bad decay" fails 2 "wants 0 (none) up to, but not, 1" train --ema 1.5
+
+# A parameter without dimensions, as CLIP's logit_scale is, trains as one of shape (1) does.
+cat >"$work/scalar.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{rank = 0}
+nn.train(8, function()
+  local x, labels = nn.images{8, 1, 8, 8, classes = 4}
+  local t = nn.param("t", {[cfg.rank] = 1}, 0.5)
+  return {loss = (x:flatten():linear("fc", {out = 4}) * t):cross_entropy(labels)}
+end, {lr = 0.1, optimizer = "adam", clip_value = 0.5, groups = {{match = "t", lr = 0.01}}})
+LUA
+scalar() {
+  local rank kind set="--ema 0.9 --accumulate 2 --clip-norm 1 --schedule cosine --amp fp16"
+  for kind in $(long && echo sgd adamw lion) adam muon; do
+    build/nngen show "$work/scalar.lua" --entry train --stage simp \
+      --set optimizer=$kind loss_scaling=true clip_norm=1 accumulate=2 ema=0.5 || return
+  done
+  for rank in $(long && echo 0 1); do
+    build/nngen train "$work/scalar.lua" --data "$work/data" --quiet --steps 4 $set \
+      --set rank=$rank --out-dir "$work/scalar$rank" || return
+    python3 tests/train/tensors.py values "$work/scalar$rank/scalar_last.safetensors" \
+      t fc.weight ema.t adam.exp_avg.t >"$work/scalar$rank.values" || return
+  done
+  ! long || cmp "$work/scalar0.values" "$work/scalar1.values"
+}
+ok "a parameter without dimensions" scalar
 
 accumulate() { # of two batches of 8: the same as one of 16, but for rounding, in the averages too
   local set="--steps 24 --lr 0.005 --schedule cosine --warmup 3"
@@ -260,6 +345,22 @@ assert "the loss is" in rows["1e30"]["error"] and "loss" not in rows["1e30"], ro
     grep -qE "^0.1 +1000 +failed: .*84 pictures" "$work/rows"
 }
 ok "a sweep of which some runs fail" beyond
+seeds() { # of first weights, and of the order of the data
+  local how losses
+  train --steps 3 --sweep seed=1,2 --seed 7 --json >"$work/rows" || return
+  for how in "--seed 2" "--set seed=2"; do
+    train --steps 3 $how --out-dir "$work/seeded${how%% *}" || return
+  done
+  python3 tests/train/tensors.py same "$work"/seeded--{seed,set}/tiny_last.safetensors \
+    fc.weight conv1.weight || return
+  losses=$(reference log "$work/seeded--seed/log.jsonl" loss) && python3 -c '
+import json, sys
+rows = json.load(sys.stdin)["sweep"]
+assert rows[0]["loss"] != rows[1]["loss"], rows
+assert abs(rows[1]["loss"] - float(sys.argv[1])) < 1e-6, (rows, sys.argv)' \
+    "$losses" <"$work/rows"
+}
+ok "seeds" seeds
 ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
 
 readme() { # its model, as it stands there

@@ -1,8 +1,9 @@
 # train.sh: what the tests of `nngen train` share. Source it in place of tap.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/../tap.sh"
 # 10 batches of 8 in an epoch, the last 4 pictures are dropped.
-python3 tests/train/data.py "$work/data" 84 20
-train() { build/nngen train tests/train/tiny.lua --data "$work/data" --quiet "$@"; }
+from=$work/data
+python3 tests/train/data.py "$from" 84 20
+train() { build/nngen train tests/train/tiny.lua --data "$from" --quiet "$@"; }
 # Of a log, without what differs by the clock.
 steps_of() { sed -E 's/,"(seconds|examples_s)":[^,}]*//g' "$1/log.jsonl"; }
 same_run() { # same_run A B: checkpoints, weights and logs are equal, to the bit
@@ -15,7 +16,7 @@ same_run() { # same_run A B: checkpoints, weights and logs are equal, to the bit
 # begin FOLDER OPTIONS...: starts a run in the background; its process is $run
 begin() {
   local folder=$1; shift
-  build/nngen train tests/train/tiny.lua --data "$work/data" --quiet \
+  build/nngen train tests/train/tiny.lua --data "$from" --quiet \
     --out-dir "$folder" "$@" >"$folder.out" 2>"$folder.err" </dev/null &
   run=$!
 }
