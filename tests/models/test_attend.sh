@@ -27,6 +27,8 @@ dtype=tf32
 for form in softcap $(long && echo causal); do
   ok "$form, tf32" one $form N=70 M=90 H=4 G=2 D=24
 done
+ok "values of 129, tf32: a thread stores several columns" run form=plain D=64 W=129 N=5 M=9 B=1 \
+  H=1 G=1 --dtype tf32
 dtype=bf16
 for form in causal lengths unsafe dropped added; do
   few 2 && ok "$form, bf16" one $form N=70 M=90
