@@ -110,8 +110,15 @@ static bool joins_rows(const Node *n) {
   return from->dim[from->rank - 1] == n->type.dim[n->type.rank - 1];
 }
 
+// What maps make of reduced rows of scores.
+static bool is_rows_of_scores(const Node *n) {
+  while (n->op->cls == OpMap && n->nin && type_same_shape(&n->in[0]->type, &n->type)) n = n->in[0];
+  return n->op->cls == OpReduce && n->attr.axes >> (n->type.rank - 1) & reshape_scores(n->in[0]);
+}
+
 static bool joins_of_product(const Node *n) {
-  return joins_batches(n) ? reshape_scores(n->in[0]) : joins_rows(n) && first_scores(n->in[0]);
+  if (!joins_batches(n)) return joins_rows(n) && first_scores(n->in[0]);
+  return reshape_scores(n->in[0]) || is_rows_of_scores(n->in[0]);
 }
 
 static Type batches_of(const Type *t) {
@@ -168,6 +175,43 @@ Node *batches_last(Graph *to, Node *n) {
     if (y) return reshaped(to, y, n->type.rank, n->type.dim);
   }
   return NULL;
+}
+
+// x, matrices, with `count` dimensions of size 1 behind the batches; below a permutation, so that
+// this stays the last move.
+static Node *with_ones(Graph *to, Node *x, int count) {
+  bool permuted = x->op->cls == OpMove && x->op->form == MovePermute;
+  int rank = x->type.rank, batches = rank - 2, at = permuted ? 0 : batches;
+  Node *moved = permuted ? x->in[0] : x;
+  int64_t dims[MaxRank] = {0};
+  for (int d = 0; d < rank + count; d++)
+    dims[d] = d >= at && d < at + count ? 1 : moved->type.dim[d < at ? d : d - count];
+  Node *y = reshaped(to, moved, rank + count, dims);
+  if (!permuted) return y;
+  Attr attr = {0};
+  for (int d = 0; d < count; d++) attr.dims[batches + d] = d;
+  for (int d = 0; d < rank; d++)
+    attr.dims[d < batches ? d : d + count] = x->attr.dims[d] + count;
+  return simp_make(to, x->op, 1, &y, &attr, x);
+}
+
+// A product of rows that were joined, seen with these apart again, is a product of what they were:
+// the rows of all heads that share keys, as einsum joins them.
+Node *rows_apart(Graph *to, Node *n) {
+  Node *product = n->in[0], *x = is_reshape(n) ? product : NULL;
+  if (!x || !reshape_batched(x) || x->uses > 1 || !is_reshape(x->in[0])) return NULL;
+  x = x->in[0]->in[0];
+  int rank = product->type.rank, more = n->type.rank - rank;
+  if (more <= 0 || x->type.rank != n->type.rank || product->in[1]->type.rank != rank) return NULL;
+  for (int d = 0; d < n->type.rank - 1; d++)
+    if (x->type.dim[d] != n->type.dim[d] ||
+        (d < rank - 2 && n->type.dim[d] != product->type.dim[d]))
+      return NULL;
+  if (n->type.dim[n->type.rank - 1] != product->type.dim[rank - 1] ||
+      x->type.dim[n->type.rank - 1] != product->in[0]->type.dim[rank - 1])
+    return NULL;
+  Node *in[2] = {x, with_ones(to, product->in[1], more)};
+  return simp_make(to, product->op, 2, in, &product->attr, product);
 }
 
 // A product a w whose rows are wanted innermost, where w is made of scores, is (w^T a^T) moved: the

@@ -138,6 +138,16 @@ function forms.shared() -- by all
   return (q:matmul(turned(y:expand{-1, H, -1, -1})) * scale):softmax()
     :matmul(z:expand{-1, H, -1, -1})
 end
+function forms.log_shared()
+  local y, z = input("kg", {B, 2, M, D}), input("vg", {B, 2, M, W})
+  local s = input("q6", {B, 6, N, D}):matmul(turned(y:repeat_interleave(3, 2))) * scale
+  return s:log_softmax():exp():matmul(z:repeat_interleave(3, 2))
+end
+function forms.einsum_groups() -- of heads, which no dimension joins
+  local x, y = input("qe", {B, N, 2, 3, D}), input("ke", {B, M, 2, D})
+  local s = nn.einsum("btkgh,bskh->bkgts", x, y) * scale
+  return nn.einsum("bkgts,bskh->btkgh", s:softmax(), input("ve", {B, M, 2, W}))
+end
 
 local y, other = forms[cfg.form]()
 nn.output("y", y)
