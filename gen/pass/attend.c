@@ -209,13 +209,18 @@ static AxisRole role_along(const Maps *m, int tensor, int d) {
   return AxisRoles;
 }
 
-// Rows of scores are rows of what they weigh, keys are what it sums over.
-static bool agree(const Maps *first, const Maps *second) {
-  if (first->rank[MapOut] != second->rank[MapA]) return false;
-  for (int d = 0; d < first->rank[MapOut]; d++) {
+// Rows of scores are rows of what they weigh, keys are what it sums over. Dimensions in front may
+// be rows or columns of one product alone, which an operand shares: they are batches of both then.
+static bool agree(Search *s, const Maps *first, const Maps *second) {
+  int rank = first->rank[MapOut];
+  bool leading = s->a.product[0]->op->maps->leading && s->last->op->maps->leading &&
+                 second->rank[MapOut] == rank;
+  if (rank != second->rank[MapA]) return false;
+  for (int d = 0; d < rank; d++) {
     AxisRole made = role_along(first, MapOut, d), read = role_along(second, MapA, d);
-    if (first->type[MapOut]->dim[d] == 1) continue;
-    if (made == AxisN ? read != AxisK : made != read) return false;
+    if (first->type[MapOut]->dim[d] == 1 || (made == AxisN ? read == AxisK : made == read)) continue;
+    if (!leading || d >= rank - 2) return false;
+    if (read == AxisM) s->a.apart |= 1u << d;
   }
   return true;
 }
@@ -239,15 +244,15 @@ static bool operands_fit(Search *s) {
   Node *first = s->a.product[0], *last = s->last;
   if (maps_phases(first) > 1 || maps_phases(last) > 1) return refuse(s, NULL);
   Maps scores = maps_of(first, 0), values = maps_of(last, 0);
-  if (!attend_is_plain(&scores) || !attend_is_plain(&values) || !agree(&scores, &values))
+  if (!attend_is_plain(&scores) || !attend_is_plain(&values) || !agree(s, &scores, &values))
     return refuse(s, "rows of its two products do not lie alike");
   if (first->precision != last->precision)
     return refuse(s, "its two products are of different precisions");
-  s->a.key = attend_dim(&scores, MapOut, AxisN);
+  s->a.key = attend_dim(&values, MapA, AxisK);
   s->a.along[0] = attend_dim(&scores, MapA, AxisK);
   s->a.along[1] = attend_dim(&scores, MapB, AxisK);
   s->a.along[2] = attend_dim(&values, MapB, AxisN);
-  if (maps_count(&scores, AxisN) < 2) return refuse(s, NULL); // one key
+  if (s->a.key >= 0 && first->type.dim[s->a.key] < 2) return refuse(s, NULL); // one key
   if (s->a.key < 0 || s->a.along[0] < 0 || s->a.along[1] < 0 || s->a.along[2] < 0)
     return refuse(s, "heads and keys are not one dimension each");
   s->a.nproducts = 1, s->a.noperands = 3;

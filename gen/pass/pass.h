@@ -121,11 +121,11 @@ typedef struct Attention {
   bool turned[kMostScores];                           // the product's rows are what is summed over
   int nproducts, noperands;
   Weighing step[kMostWeighings];
-  int nsteps;
-  int key;                   // the dimension of scores that rows run along
+  int nsteps, key;           // key: the dimension of scores that rows run along
   int place[MaxRank];        // the dimension of the weights that each of the scores' is
   Node *operand[kMostHeads]; // q and k of each product, or k and q where it is turned; then v
   int along[kMostHeads];     // the dimension of each that a head's elements are along
+  unsigned apart;            // dimensions of the last product's rows (bits) that are batches
 } Attention;
 
 struct Group {

@@ -65,6 +65,7 @@ static const Node *first_product(const Weights *w) {
 
 // The roles of the last product along a dimension of the root.
 static AxisRole role_at(const Weights *w, const Maps *values, int d) {
+  if (w->a.apart >> w->a.place[d] & 1) return AxisBatch;
   for (int role = 0; role < AxisRoles; role++)
     if (maps_uses(&values->dim[MapA][w->a.place[d]], values, (AxisRole)role)) return (AxisRole)role;
   return AxisRoles;
@@ -155,12 +156,34 @@ static bool find_turn(Weights *w, const Maps *values, int i) {
     if (inner.type[MapOut]->dim[d] == 1) continue;
     bool left = maps_uses(&inner.dim[MapOut][d], &inner, AxisM),
          right = maps_uses(&inner.dim[MapOut][d], &inner, AxisN);
-    if (outer == AxisBatch ? right : left == right) return false; // it is no axis of one operand
+    if (outer == AxisBatch) continue;
+    if (left == right) return false; // it is no axis of one operand
     if (outer == AxisK) plain = plain || right, turned = turned || left;
     if (outer == AxisM) plain = plain || left, turned = turned || right;
   }
   w->a.turned[i] = turned;
   return plain != turned;
+}
+
+// Rows of the last product in front of its matrices which are not rows of all others, as where
+// batches share its right operand, are batches.
+static void find_apart(Weights *w, const Maps *values) {
+  int rank = w->root->type.rank;
+  const Node *n = w->last;
+  if (n->op->cls != OpContract || !n->op->maps->leading || values->rank[MapOut] != rank) return;
+  for (int i = 0; i < w->a.nproducts; i++) {
+    Maps inner = maps_of(w->a.product[i], 0);
+    bool turned = false;
+    for (int d = rank - 1; d >= 0; d--) {
+      const IndexMap *map = &inner.dim[MapOut][d];
+      bool left = maps_uses(map, &inner, AxisM), right = maps_uses(map, &inner, AxisN);
+      AxisRole outer = role_at(w, values, d);
+      if (d >= rank - 2)
+        turned = turned || (outer == AxisK && left);
+      else if (outer == AxisM && w->root->type.dim[d] > 1 && !(turned ? right : left))
+        w->a.apart |= 1u << w->a.place[d];
+    }
+  }
 }
 
 // Does a row of a head lie in one piece?
@@ -215,9 +238,10 @@ static bool find_weights(Weights *w, const Arch *arch, const Node *n, bool inner
   const Node *first = product ? n : first_product(w);
   if (!first) return false;
   Maps values = product ? maps_of(n, 0) : weigh_sum_axes(n, first, w->a.place);
-  if (!attend_is_plain(&values) || !find_products(w, &values, inner) || !find_score(w, &values) ||
-      !find_operands(w, &values, arch))
-    return false;
+  if (!attend_is_plain(&values) || !find_products(w, &values, inner)) return false;
+  find_apart(w, &values);
+  if (w->a.apart && !find_products(w, &values, inner)) return false;
+  if (!find_score(w, &values) || !find_operands(w, &values, arch)) return false;
   int sums = attend_dim(&values, MapA, AxisK);
   w->a.nsteps = -1;
   w->a.key = 0;

@@ -148,6 +148,21 @@ function forms.einsum_groups() -- of heads, which no dimension joins
   local s = nn.einsum("btkgh,bskh->bkgts", x, y) * scale
   return nn.einsum("bkgts,bskh->btkgh", s:softmax(), input("ve", {B, M, 2, W}))
 end
+-- operands that batches share, each alone
+local function shares(name)
+  local x, y, z = input("q1", {1, H, N, D}), input("kb", {1, H, M, D}), input("vb", {1, H, M, W})
+  local a, b, c = name:find("q") and x or q, name:find("k") and y or k, name:find("v") and z or v
+  return (a:matmul(turned(b)) * scale):softmax():matmul(c)
+end
+function forms.shared_q() return shares("q") end
+function forms.shared_k() return shares("k") end
+function forms.shared_v() return shares("v") end
+function forms.shared_qv() return shares("qv") end
+function forms.shared_kv() return shares("kv") end
+function forms.learned() -- queries, of a mask
+  local x = input("q1", {1, H, N, D}):expand{B, -1, -1, -1}
+  return x:attention(k, v, {causal = true})
+end
 
 local y, other = forms[cfg.form]()
 nn.output("y", y)

@@ -14,6 +14,7 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "q2": (B, H, N, D), "k2": (B, H, M, D), "lambda": (1,), "bias": (H, N, M),
           "of_head": (H, 1, 1), "q6": (B, 6, N, D), "kg": (B, 2, M, D), "vg": (B, 2, M, W),
           "k1": (B, 1, M, D), "v1": (B, 1, M, W), "qe": (B, N, 2, 3, D),
+          "q1": (1, H, N, D), "kb": (1, H, M, D), "vb": (1, H, M, W),
           "ke": (B, M, 2, D), "ve": (B, M, 2, W)}
 
 
@@ -54,6 +55,13 @@ def wanted(form, x):
         return (weigh(x["q6"] @ k.mT * scale, v),)
     if form == "shared":
         return (weigh(x["q"] @ x["k1"].mT * scale, x["v1"]),)
+    if form.startswith("shared_"):
+        names = dict(zip("qkv", ("q1", "kb", "vb")))
+        q, k, v = (x[names[c] if c in form[7:] else c] for c in "qkv")
+        return (weigh(q @ k.mT * scale, v),)
+    if form == "learned":
+        s = x["q1"] @ x["k"].mT * scale
+        return (weigh(s.masked_fill(key > row + M - N, -torch.inf)),)
     if form == "einsum_groups":
         q = x["qe"].permute(0, 2, 3, 1, 4)
         y = weigh(q @ x["ke"].permute(0, 2, 3, 1)[:, :, None] * scale,
