@@ -40,8 +40,8 @@ static bool reorders(const Node *n) {
   return n->op->cls == OpMove && (n->op->form == MoveReshape || n->op->form == MovePermute);
 }
 
-// What one step of each dimension of a reshape or permutation is in the memory of its input; as if
-// outermost for those of size 1.
+// What one step of each dimension of a reshape or permutation is in the memory of its input; those
+// of size 1 stay before the dimension that follows them, as that of a stack may be innermost.
 static void strides_in_place(const Node *n, int64_t *stride) {
   const Type *from = &n->in[0]->type, *to = &n->type;
   int64_t in[MaxRank], below_to = 1, below = 1;
@@ -49,7 +49,7 @@ static void strides_in_place(const Node *n, int64_t *stride) {
   for (int i = to->rank - 1, d = from->rank - 1; i >= 0; below_to *= to->dim[i--]) {
     while (d > 0 && below * from->dim[d] <= below_to) below *= from->dim[d--];
     if (to->dim[i] == 1) // d is -1 where the input has no dimensions
-      stride[i] = INT64_MAX;
+      stride[i] = i + 1 < to->rank ? stride[i + 1] : 0;
     else
       stride[i] = n->op->form == MovePermute ? in[n->attr.dims[i]] : in[d] * (below_to / below);
   }
