@@ -183,9 +183,19 @@ static Node *exp_of_log(Graph *to, Node *n) {
   return make2(to, op_need(to->c, "div"), e, sum, n);
 }
 
+// The largest element of a row from which it has been subtracted is 0.
+static Node *exp_shifted_once(Graph *to, Node *n) {
+  Node *d = n->in[0], *x = is_map(d, FlagSub) ? d->in[0] : NULL;
+  if (!x || !is_largest(d->in[1], x) || !is_map(x, FlagSub) || !is_largest(x->in[1], x->in[0]) ||
+      x->in[1]->attr.axes != d->in[1]->attr.axes)
+    return NULL;
+  return simp_make(to, n->op, 1, &x, NULL, n);
+}
+
 Node *powers_plain(Graph *to, Node *n) {
   if (is_map(n, FlagPower)) return power_as_exp(to, n);
-  return is_map(n, FlagExp) ? exp_of_log(to, n) : NULL;
+  Node *once = is_map(n, FlagExp) ? exp_shifted_once(to, n) : NULL;
+  return !once && is_map(n, FlagExp) ? exp_of_log(to, n) : once;
 }
 
 // ---- rows of softmax that are NaN ---------------------------------------------------------------

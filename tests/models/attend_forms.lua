@@ -163,6 +163,14 @@ function forms.learned() -- queries, of a mask
   local x = input("q1", {1, H, N, D}):expand{B, -1, -1, -1}
   return x:attention(k, v, {causal = true})
 end
+-- a key of each head that has no value, with whose score that of others is shifted
+local function with_sink(shifted)
+  local s = scores()
+  local all = nn.concat({s, input("of_head", {H, 1, 1}):expand{B, -1, N, -1}}, 4)
+  return shifted(all):softmax():slice(4, 1, M):matmul(v)
+end
+function forms.sink() return with_sink(function(s) return s end) end
+function forms.sink_shifted() return with_sink(function(s) return s - s:amax(-1, true) end) end
 
 local y, other = forms[cfg.form]()
 nn.output("y", y)

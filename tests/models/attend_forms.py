@@ -48,6 +48,9 @@ def wanted(form, x):
         return (weigh(s + x["bias"]),)
     if form == "turned_mask":
         return (weigh(masked(key <= row + 3, -1e9) + key * 0.1),)
+    if form.startswith("sink"):
+        beside = x["of_head"].expand(B, -1, N, -1)
+        return (torch.cat((s, beside), -1).softmax(-1)[..., :M] @ x["v"],)
     if form == "heads_scaled":
         return (weigh((x["q"] * x["of_head"]) @ x["k"].mT),)
     if form in ("repeated", "expanded", "log_shared"):
