@@ -139,6 +139,45 @@ static Node *moved_in_place(Graph *to, Node *move) {
   return twin;
 }
 
+// Along which dimension of operand i would attention copy a head's elements? `last`: n weighs
+// values; -1: it copies none.
+static int head_dim(const Node *n, int i, bool last) {
+  int rank = n->in[i]->type.rank;
+  if (last) return i == MapB ? rank - 1 : -1;
+  return i == MapA ? rank - 1 : rank - 2;
+}
+
+// Does a copy in that order suit attention, which reads it in pieces of 4 bytes?
+static bool lies_across(const Node *x, int along, Dtype dtype) {
+  enum { kMostDepth = 256, kPiece = 4 };
+  int64_t size = along < 0 ? 0 : x->type.dim[along];
+  return size > 1 && size <= kMostDepth && size * (int64_t)dtype_size(dtype) % kPiece == 0 &&
+         !is_innermost(&x->type, along);
+}
+
+// Heads of a product that may become attention, whose elements do not lie side by side, are copied
+// so, if that takes less than scores would take in memory. False: they would take less.
+static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
+  const Arch *arch = to->c->options.arch;
+  const Type *scores = last ? &n->in[0]->type : &n->type;
+  int along[2];
+  double seconds = arch->launch_gap; // of all copies
+  for (int i = 0; i < 2; i++) {
+    along[i] = head_dim(n, i, last);
+    if (!lies_across(n->in[i], along[i], dtype)) along[i] = -1;
+    if (along[i] >= 0) seconds += gain_of_copy(arch, &n->in[i]->type) - arch->launch_gap;
+  }
+  if (seconds > 2 * gain_of_copy(arch, scores)) return false; // as scores and as weights
+  for (int i = 0; i < 2; i++) {
+    if (along[i] < 0) continue;
+    Type wanted = n->in[i]->type;
+    for (int d = 0; d < wanted.rank; d++) wanted.order[d] = (uint8_t)d;
+    set_last(&wanted, along[i]);
+    n->in[i] = as(to, n->in[i], dtype, wanted.order);
+  }
+  return true;
+}
+
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
 // convolution may be packed, paired or padded first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
@@ -200,7 +239,11 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   if (n->op->cls != OpSource && is_row_major(&n->type)) choose_order(n);
   if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
+    bool *attends = to->scratch;
     place_operands(to, n, prec_operand(n));
+    const Node *scores = attends[node->id] ? attend_product(node) : NULL;
+    if (attends[node->id] && attends[scores ? scores->id : node->id])
+      attends[node->id] = place_heads(to, n, prec_operand(n), scores != NULL);
     if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
       Node *moved = graph_add(to, n->op, n->nin, n->in, &n->attr, n);
       moved->type = n->type;
@@ -208,7 +251,6 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       n->uses = 0;
       n = moved;
     }
-    const bool *attends = to->scratch;
     return attends[node->id] ? n : vector_product(to, n);
   }
   return n;

@@ -214,10 +214,25 @@ Node *rows_apart(Graph *to, Node *n) {
   return simp_make(to, product->op, 2, in, &product->attr, product);
 }
 
+// v w^T = (w v^T)^T, where w are weights: values of which each has its elements as rows.
+static Node *weights_turned(Graph *to, Node *n) {
+  Node *w = reshape_turns(n->in[1]) ? n->in[1]->in[0] : NULL;
+  if (!w || n->in[0]->type.rank != n->type.rank || !is_weights(w) || !reshape_scores(w) ||
+      made_of_scores(n->in[0]))
+    return NULL;
+  Attr turn = {0};
+  for (int d = 0; d < n->type.rank; d++)
+    turn.dims[d] = d < n->type.rank - 2 ? d : 2 * n->type.rank - 3 - d;
+  Node *in[2] = {w, simp_make(to, n->in[1]->op, 1, &n->in[0], &turn, n->in[0])};
+  Node *product = simp_make(to, n->op, 2, in, &n->attr, n);
+  return simp_make(to, n->in[1]->op, 1, &product, &turn, n);
+}
+
 // A product a w whose rows are wanted innermost, where w is made of scores, is (w^T a^T) moved: the
 // scores stand on the left then, as weigh.c wants them.
 Node *weights_first(Graph *to, Node *n) {
   int rank = n->type.rank;
+  if (reshape_batched(n)) return weights_turned(to, n);
   if (n->op->cls != OpMove || n->op->form != MovePermute || !reshape_batched(n->in[0])) return NULL;
   const Node *product = n->in[0];
   Node *in[2] = {product->in[1], product->in[0]};

@@ -163,6 +163,18 @@ function forms.learned() -- queries, of a mask
   local x = input("q1", {1, H, N, D}):expand{B, -1, -1, -1}
   return x:attention(k, v, {causal = true})
 end
+-- channels first, as convolutions leave them: copies in the other order, and attention
+local function channels()
+  return input("qc", {B, D, N}), input("kc", {B, D, M}), input("vc", {B, W, M})
+end
+function forms.channels()
+  local x, y, z = channels()
+  return z:bmm(turned((turned(x):bmm(y) * scale):softmax()))
+end
+function forms.channels_keys() -- first, too
+  local x, y, z = channels()
+  return z:bmm((turned(y):bmm(x) * scale):softmax(2))
+end
 -- a key of each head that has no value, with whose score that of others is shifted
 local function with_sink(shifted)
   local s = scores()

@@ -14,8 +14,8 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "q2": (B, H, N, D), "k2": (B, H, M, D), "lambda": (1,), "bias": (H, N, M),
           "of_head": (H, 1, 1), "q6": (B, 6, N, D), "kg": (B, 2, M, D), "vg": (B, 2, M, W),
           "k1": (B, 1, M, D), "v1": (B, 1, M, W), "qe": (B, N, 2, 3, D),
-          "q1": (1, H, N, D), "kb": (1, H, M, D), "vb": (1, H, M, W),
-          "ke": (B, M, 2, D), "ve": (B, M, 2, W)}
+          "ke": (B, M, 2, D), "ve": (B, M, 2, W), "q1": (1, H, N, D), "kb": (1, H, M, D),
+          "vb": (1, H, M, W), "qc": (B, D, N), "kc": (B, D, M), "vc": (B, W, M)}
 
 
 def wanted(form, x):
@@ -48,6 +48,8 @@ def wanted(form, x):
         return (weigh(s + x["bias"]),)
     if form == "turned_mask":
         return (weigh(masked(key <= row + 3, -1e9) + key * 0.1),)
+    if form.startswith("channels"):
+        return (weigh(x["qc"].mT @ x["kc"] * scale, x["vc"].mT).mT,)
     if form.startswith("sink"):
         beside = x["of_head"].expand(B, -1, N, -1)
         return (torch.cat((s, beside), -1).softmax(-1)[..., :M] @ x["v"],)
