@@ -198,6 +198,85 @@ Node *powers_plain(Graph *to, Node *n) {
   return !once && is_map(n, FlagExp) ? exp_of_log(to, n) : once;
 }
 
+// ---- scores that are sums of products -----------------------------------------------------------
+
+// x, repeated where `shape` has more than one element along a dimension, as expand writes it.
+static Node *expanded(Graph *to, Node *x, const Type *shape) {
+  if (type_same_shape(&x->type, shape)) return x;
+  Node *index = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){0}, x);
+  index->type = type_make(DtI32, shape->rank, shape->dim);
+  Type scalar = type_make(DtI32, 0, NULL);
+  Node *in[3] = {simp_intern(to, index), simp_const(to, 0, &scalar, x)};
+  in[0] = simp_make(to, op_need(to->c, "ge"), 2, in, NULL, x);
+  in[1] = in[2] = x;
+  return simp_make(to, op_need(to->c, "where"), 3, in, NULL, x);
+}
+
+// Operands a and b, rows of heads, side by side.
+static Node *heads_beside(Graph *to, Node *a, Node *b, const Type *product) {
+  Node *in[2] = {a, b};
+  for (int i = 0; i < 2; i++) {
+    Type t = *product;
+    t.dim[t.rank - 2] = in[i]->type.dim[t.rank - 2], t.dim[t.rank - 1] = in[i]->type.dim[t.rank - 1];
+    in[i] = expanded(to, in[i], &t);
+  }
+  return simp_make(to, op_need(to->c, "concat"), 2, in, &(Attr){.axis = product->rank - 1}, a);
+}
+
+// Is n the sum of two products of matrices, whose heads side by side have at most 256 elements, and
+// take less in memory than its scores would?
+static bool adds_products(const Node *n) {
+  enum { kMostDepth = 256 };
+  if (!is_map(n, FlagAdd) || n->nin != 2 || n->uses > 1) return false;
+  int64_t depth = 0, rows = n->type.dim[n->type.rank - 2], keys = n->type.dim[n->type.rank - 1];
+  for (int i = 0; i < 2; i++) {
+    const Node *p = n->in[i];
+    if (!reshape_batched(p) || p->uses > 1 || !type_same_shape(&p->type, &n->type) ||
+        p->in[0]->type.rank != n->type.rank || p->in[1]->type.rank != n->type.rank ||
+        p->in[0]->type.dtype != n->in[0]->in[0]->type.dtype || p->in[0]->fixed || p->in[1]->fixed)
+      return false;
+    depth += p->in[0]->type.dim[n->type.rank - 1];
+  }
+  return n->in[0]->precision == n->in[1]->precision && depth <= kMostDepth &&
+         (rows + keys) * depth <= 4 * rows * keys;
+}
+
+// x, with sums of two products in it as products of both's heads side by side; null: it has none.
+static Node *with_joined(Graph *to, Node *x) {
+  if (x->op->cls != OpMap || x->op->typing == TypeDraw || x->type.rank < 3) return NULL;
+  if (adds_products(x)) {
+    Node *a = x->in[0], *b = x->in[1], *right[2] = {a->in[1], b->in[1]}, *in[2];
+    in[0] = heads_beside(to, a->in[0], b->in[0], &x->type);
+    for (int i = 0; i < 2; i++)
+      right[i] = reshape_turns(right[i]) ? right[i]->in[0] : turned_matrices(to, right[i]);
+    in[1] = turned_matrices(to, heads_beside(to, right[0], right[1], &x->type));
+    return simp_make(to, a->op, 2, in, &a->attr, a);
+  }
+  Node *in[MaxInputs];
+  bool found = false;
+  for (int i = 0; i < x->nin; i++) {
+    bool alike = type_same_shape(&x->in[i]->type, &x->type);
+    Node *joined = alike && x->in[i]->uses <= 1 ? with_joined(to, x->in[i]) : NULL;
+    in[i] = joined ? joined : x->in[i];
+    found = found || joined;
+  }
+  return found ? simp_make(to, x->op, x->nin, in, &x->attr, x) : NULL;
+}
+
+// Scores of a softmax, which nothing else reads: a b + c d = (a c) (b d), each side by side.
+Node *products_joined(Graph *to, Node *n) {
+  if (n->op->cls == OpReduce && n->op->flags & FlagMax) {
+    Node *x = n->in[0]->uses <= 2 ? with_joined(to, n->in[0]) : NULL;
+    return x ? simp_make(to, n->op, 1, &x, &n->attr, n) : NULL;
+  }
+  Node *d = is_map(n, FlagExp) ? n->in[0] : n;
+  if (d == n || !is_map(d, FlagSub) || d->in[0]->uses > 2) return NULL;
+  Node *x = with_joined(to, d->in[0]);
+  if (!x) return NULL;
+  Node *shifted = make2(to, d->op, x, d->in[1], d);
+  return simp_make(to, n->op, 1, &shifted, NULL, n);
+}
+
 // ---- rows of softmax that are NaN ---------------------------------------------------------------
 
 // The sum of a row's powers, where n is their softmax: it is 1 or more, or NaN, and n, which is at

@@ -163,6 +163,10 @@ function forms.learned() -- queries, of a mask
   local x = input("q1", {1, H, N, D}):expand{B, -1, -1, -1}
   return x:attention(k, v, {causal = true})
 end
+function forms.positions_beside() -- as DeepSeek's: a second product, whose keys all heads share
+  local s = scores() + input("q8", {B, H, N, 8}):matmul(turned(input("k8", {B, 1, M, 8})))
+  return nn.where(key:le(row + 14), s, -math.huge):softmax():matmul(v)
+end
 -- channels first, as convolutions leave them: copies in the other order, and attention
 local function channels()
   return input("qc", {B, D, N}), input("kc", {B, D, M}), input("vc", {B, W, M})

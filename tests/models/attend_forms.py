@@ -15,7 +15,8 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "of_head": (H, 1, 1), "q6": (B, 6, N, D), "kg": (B, 2, M, D), "vg": (B, 2, M, W),
           "k1": (B, 1, M, D), "v1": (B, 1, M, W), "qe": (B, N, 2, 3, D),
           "ke": (B, M, 2, D), "ve": (B, M, 2, W), "q1": (1, H, N, D), "kb": (1, H, M, D),
-          "vb": (1, H, M, W), "qc": (B, D, N), "kc": (B, D, M), "vc": (B, W, M)}
+          "vb": (1, H, M, W), "qc": (B, D, N), "kc": (B, D, M), "vc": (B, W, M),
+          "q8": (B, H, N, 8), "k8": (B, 1, M, 8)}
 
 
 def wanted(form, x):
@@ -48,6 +49,9 @@ def wanted(form, x):
         return (weigh(s + x["bias"]),)
     if form == "turned_mask":
         return (weigh(masked(key <= row + 3, -1e9) + key * 0.1),)
+    if form == "positions_beside":
+        s = s + x["q8"] @ x["k8"].mT
+        return (weigh(s.masked_fill(key > row + 14, -torch.inf)),)
     if form.startswith("channels"):
         return (weigh(x["qc"].mT @ x["kc"] * scale, x["vc"].mT).mT,)
     if form.startswith("sink"):

@@ -13,7 +13,7 @@ kernels() { # kernels COUNT FORM OPTIONS...
 }
 for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
   count=1
-  case $form in two_*|differential|channels*) count=2 ;; stored) count=3 ;; esac
+  case $form in two_*|differential|channels*|positions_beside) count=2 ;; stored) count=3 ;; esac
   ok "$form: $count kernels" kernels $count $form
 done
 one_query() { # whose sum of weights is one value for each matrix
@@ -42,7 +42,7 @@ differentiated() { # differentiated FORM ATTEND WEIGH: no scores in memory
     ! grep ' contract  ' "$work/log" || { cat "$work/log"; return 1; }
 }
 for one in two_masks:2:6 differential:2:6 where_nan:1:3 both_scaled:1:3 log_softmax:1:3 \
-  turned_scores:1:3 rows:1:3 shared_q:1:3 shared_qv:1:3 log_shared:1:3 sink:1:3; do
+  turned_scores:1:3 rows:1:3 shared_q:1:3 shared_qv:1:3 log_shared:1:3 sink:1:3 positions_beside:1:5; do
   few 7 || continue
   IFS=: read -r form attend weigh <<<"$one"
   ok "derivatives of $form" differentiated $form $attend $weigh
