@@ -218,7 +218,8 @@ static bool agree(Search *s, const Maps *first, const Maps *second) {
   if (rank != second->rank[MapA]) return false;
   for (int d = 0; d < rank; d++) {
     AxisRole made = role_along(first, MapOut, d), read = role_along(second, MapA, d);
-    if (first->type[MapOut]->dim[d] == 1 || (made == AxisN ? read == AxisK : made == read)) continue;
+    bool alike = made == AxisN ? read == AxisK : made == read;
+    if (first->type[MapOut]->dim[d] == 1 || alike) continue;
     if (!leading || d >= rank - 2) return false;
     if (read == AxisM) s->a.apart |= 1u << d;
   }

@@ -217,41 +217,63 @@ static Node *heads_beside(Graph *to, Node *a, Node *b, const Type *product) {
   Node *in[2] = {a, b};
   for (int i = 0; i < 2; i++) {
     Type t = *product;
-    t.dim[t.rank - 2] = in[i]->type.dim[t.rank - 2], t.dim[t.rank - 1] = in[i]->type.dim[t.rank - 1];
+    for (int d = t.rank - 2; d < t.rank; d++) t.dim[d] = in[i]->type.dim[d];
     in[i] = expanded(to, in[i], &t);
   }
   return simp_make(to, op_need(to->c, "concat"), 2, in, &(Attr){.axis = product->rank - 1}, a);
 }
 
+// A product that is added, maybe multiplied by one value for each matrix (`by`, else null).
+typedef struct Addend {
+  Node *product, *by;
+  const Op *op;
+} Addend;
+
+static Addend addend(Node *x) {
+  int of = x->uses > 1 ? -1 : scaled_input(x);
+  return of < 0 ? (Addend){x, NULL, NULL} : (Addend){x->in[of], x->in[1 - of], x->op};
+}
+
 // Is n the sum of two products of matrices, whose heads side by side have at most 256 elements, and
 // take less in memory than its scores would?
-static bool adds_products(const Node *n) {
+static bool adds_products(const Node *n, Addend of[2]) {
   enum { kMostDepth = 256 };
+  int rank = n->type.rank;
   if (!is_map(n, FlagAdd) || n->nin != 2 || n->uses > 1) return false;
-  int64_t depth = 0, rows = n->type.dim[n->type.rank - 2], keys = n->type.dim[n->type.rank - 1];
+  int64_t depth = 0, rows = n->type.dim[rank - 2], keys = n->type.dim[rank - 1];
   for (int i = 0; i < 2; i++) {
-    const Node *p = n->in[i];
+    const Node *p = (of[i] = addend(n->in[i])).product;
     if (!reshape_batched(p) || p->uses > 1 || !type_same_shape(&p->type, &n->type) ||
-        p->in[0]->type.rank != n->type.rank || p->in[1]->type.rank != n->type.rank ||
-        p->in[0]->type.dtype != n->in[0]->in[0]->type.dtype || p->in[0]->fixed || p->in[1]->fixed)
+        p->in[0]->type.rank != rank || p->in[1]->type.rank != rank || p->in[0]->fixed ||
+        p->in[1]->fixed || p->in[0]->type.dtype != of[0].product->in[0]->type.dtype)
       return false;
-    depth += p->in[0]->type.dim[n->type.rank - 1];
+    depth += p->in[0]->type.dim[rank - 1];
   }
-  return n->in[0]->precision == n->in[1]->precision && depth <= kMostDepth &&
+  return of[0].product->precision == of[1].product->precision && depth <= kMostDepth &&
          (rows + keys) * depth <= 4 * rows * keys;
+}
+
+// Factors of both stand behind the product, others are the heads'.
+static Node *join_products(Graph *to, const Addend of[2]) {
+  const Node *product = of[0].product;
+  bool alike = of[0].by == of[1].by && of[0].op == of[1].op;
+  Node *left[2], *right[2], *in[2];
+  for (int i = 0; i < 2; i++) {
+    Node *a = of[i].product->in[0], *b = of[i].product->in[1];
+    left[i] = alike || !of[i].by ? a : make2(to, of[i].op, a, of[i].by, a);
+    right[i] = reshape_turns(b) ? b->in[0] : turned_matrices(to, b);
+  }
+  in[0] = heads_beside(to, left[0], left[1], &product->type);
+  in[1] = turned_matrices(to, heads_beside(to, right[0], right[1], &product->type));
+  Node *all = simp_make(to, product->op, 2, in, &product->attr, product);
+  return alike && of[0].by ? make2(to, of[0].op, all, of[0].by, product) : all;
 }
 
 // x, with sums of two products in it as products of both's heads side by side; null: it has none.
 static Node *with_joined(Graph *to, Node *x) {
+  Addend of[2];
   if (x->op->cls != OpMap || x->op->typing == TypeDraw || x->type.rank < 3) return NULL;
-  if (adds_products(x)) {
-    Node *a = x->in[0], *b = x->in[1], *right[2] = {a->in[1], b->in[1]}, *in[2];
-    in[0] = heads_beside(to, a->in[0], b->in[0], &x->type);
-    for (int i = 0; i < 2; i++)
-      right[i] = reshape_turns(right[i]) ? right[i]->in[0] : turned_matrices(to, right[i]);
-    in[1] = turned_matrices(to, heads_beside(to, right[0], right[1], &x->type));
-    return simp_make(to, a->op, 2, in, &a->attr, a);
-  }
+  if (adds_products(x, of)) return join_products(to, of);
   Node *in[MaxInputs];
   bool found = false;
   for (int i = 0; i < x->nin; i++) {
