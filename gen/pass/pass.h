@@ -249,8 +249,7 @@ bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a); /
 
 // ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
-Lane tail_product_lane(const Node *product);     // where neighbours along n are
-Lane tail_lane(const Group *g, int tail);        // and at the end of the tail
+Lane tail_product_lane(const Node *product), tail_lane(const Group *g, int tail); // neighbours
 // The tail of what n reads of k, kRowTail and kFootTail among them; less: there are several.
 int tail_of_inputs(const Group *k, const Node *n);
 void tail_join(Group *k, Node *n); // n is in k now
@@ -271,8 +270,9 @@ int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRa
                  int64_t *offset, const Node **base);
 bool attend_is_plain(const Maps *m); // is each dimension one axis of its own, counted from 0?
 int attend_dim(const Maps *m, int tensor, AxisRole role); // the only one with such axes; -1
-void weigh_find(Graph *g, Group *k); // weigh.c: makes such a product, alone, one kernel; or a sum
+void weigh_find(Graph *g, Group *k), weigh_apart(Attention *a, const Node *last, const Maps *m);
 Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place);
+AxisRole weigh_role(const Attention *a, const Maps *values, int d);
 
 // ---- group.c, row.c, print.c -------------------------------------------------------------------
 bool group_reduces(const Group *g, const Node *n);      // at the end of a product's epilogue

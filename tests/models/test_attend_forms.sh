@@ -20,6 +20,11 @@ one_query() { # whose sum of weights is one value for each matrix
   kernels 1 sum_behind queries=1 && build/nngen $model --quiet --check --set form=sum_behind queries=1
 }
 ok "weights divided behind the product, of one query" one_query
+few_queries() { # for which one of the products costs less than keys side by side
+  kernels 2 positions_beside queries=2 &&
+    build/nngen $model --quiet --check --set form=positions_beside queries=2
+}
+ok "a product beside scores of few queries is kept" few_queries
 ok "--no-flash keeps the scores of both in memory" kernels 4 two_values --no-flash
 same() { # same FORM DTYPE GATE: the kernels against the oracle, the outputs against PyTorch
   build/nngen show $model --stage shape --set form=$1 >"$work/show.$1"
