@@ -169,7 +169,7 @@ SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_prod
 Node *sum_deviates(const Node *n); // y, where n sums (y - mean(y))^2 up; null: it does not
 SimpRule reshape_last, batches_last, batches_apart, reduce_inside, weights_first, turned_product,
     concat_simpler, powers_plain, scores_turned, nan_of_row, weights_apart, scale_behind,
-    sum_inside, repeats_read, rows_apart, products_joined;
+    sum_inside, repeats_read, rows_apart, rows_summed, products_joined, reshape_turned;
 // simp_reshape.c: the last two dimensions exchanged? By batches? Is a product of batches in it?
 bool reshape_turns(const Node *), reshape_batched(const Node *), reshape_scores(const Node *);
 const Node *sum_power(const Node *n); // the exponential that is a factor of n; null: there is none

@@ -133,6 +133,13 @@ bool reshape_turns(const Node *n) {
   return rows >= 0 && n->attr.dims[rows] == rows + 1;
 }
 
+Node *reshape_turned(Graph *to, Node *x) { // its last two dimensions exchanged
+  Attr attr = {0};
+  int rank = x->type.rank;
+  for (int d = 0; d < rank; d++) attr.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+  return simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
+}
+
 // Matrices x of a product whose batches are `joined`, where these are seen as `apart`; null: they
 // cannot be.
 static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *apart) {
@@ -140,11 +147,7 @@ static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *ap
   if (x->type.rank <= 2) return x;
   if (reshape_turns(x)) {
     Node *inner = with_batches(to, x->in[0], joined, apart);
-    if (!inner) return NULL;
-    Attr attr = {0};
-    int rank = inner->type.rank;
-    for (int d = 0; d < rank; d++) attr.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
-    return simp_make(to, x->op, 1, &inner, &attr, x);
+    return inner ? reshape_turned(to, inner) : NULL;
   }
   Type own = batches_of(&x->type);
   if (!seen_as(&own, joined, apart, dims)) return NULL;
@@ -214,18 +217,46 @@ Node *rows_apart(Graph *to, Node *n) {
   return simp_make(to, product->op, 2, in, &product->attr, product);
 }
 
+// Rows that x has joined, behind `batches` dimensions; null: it has joined none, or others.
+static Node *rows_joined(Node *x, const Type *batches) {
+  Node *of = is_reshape(x) ? x->in[0] : NULL;
+  if (!of || of->type.rank <= x->type.rank) return NULL;
+  for (int d = 0; d < x->type.rank - 2; d++)
+    if (of->type.dim[d] != batches->dim[d] || x->type.dim[d] != batches->dim[d]) return NULL;
+  return of->type.dim[of->type.rank - 1] == x->type.dim[x->type.rank - 1] ? of : NULL;
+}
+
+// a^T b, of rows that were joined, where one is made of scores, is the sum of such products of what
+// they were: derivatives of keys that heads share, with the scores on the left.
+Node *rows_summed(Graph *to, Node *n) {
+  if (!reshape_batched(n) || !reshape_turns(n->in[0])) return NULL;
+  Node *a = rows_joined(n->in[0]->in[0], &n->type), *b = rows_joined(n->in[1], &n->type);
+  if (!a || !b || a->type.rank != b->type.rank) return NULL;
+  int rank = n->type.rank, last = a->type.rank - 1;
+  for (int d = 0; d < last; d++)
+    if (a->type.dim[d] != b->type.dim[d]) return NULL;
+  bool right = !reshape_scores(a);
+  if (right && !reshape_scores(b)) return NULL;
+  Node *in[2] = {reshape_turned(to, right ? b : a), right ? a : b};
+  Node *product = simp_make(to, n->op, 2, in, &n->attr, n);
+  Attr attr = {0};
+  for (int d = rank - 2; d < last - 1; d++) attr.axes |= 1 << d;
+  Node *sum = simp_make(to, op_need(to->c, "reduce_sum"), 1, &product, &attr, n);
+  int64_t dims[MaxRank];
+  memcpy(dims, n->type.dim, sizeof dims);
+  for (int d = 0; d < 2; d++) dims[rank - 2 + d] = product->type.dim[last - 1 + d];
+  sum = reshaped(to, sum, rank, dims);
+  return right ? reshape_turned(to, sum) : sum;
+}
+
 // v w^T = (w v^T)^T, where w are weights: values of which each has its elements as rows.
 static Node *weights_turned(Graph *to, Node *n) {
   Node *w = reshape_turns(n->in[1]) ? n->in[1]->in[0] : NULL;
   if (!w || n->in[0]->type.rank != n->type.rank || !is_weights(w) || !reshape_scores(w) ||
       made_of_scores(n->in[0]))
     return NULL;
-  Attr turn = {0};
-  for (int d = 0; d < n->type.rank; d++)
-    turn.dims[d] = d < n->type.rank - 2 ? d : 2 * n->type.rank - 3 - d;
-  Node *in[2] = {w, simp_make(to, n->in[1]->op, 1, &n->in[0], &turn, n->in[0])};
-  Node *product = simp_make(to, n->op, 2, in, &n->attr, n);
-  return simp_make(to, n->in[1]->op, 1, &product, &turn, n);
+  Node *in[2] = {w, reshape_turned(to, n->in[0])};
+  return reshape_turned(to, simp_make(to, n->op, 2, in, &n->attr, n));
 }
 
 // A product a w whose rows are wanted innermost, where w is made of scores, is (w^T a^T) moved: the

@@ -16,13 +16,6 @@ static Node *make2(Graph *to, const Op *op, Node *a, Node *b, const Node *like) 
   return simp_make(to, op, 2, in, NULL, like);
 }
 
-static Node *turned_matrices(Graph *to, Node *x) { // its last two dimensions exchanged
-  Attr attr = {0};
-  int rank = x->type.rank;
-  for (int d = 0; d < rank; d++) attr.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
-  return simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
-}
-
 // ---- factors and sums behind products -----------------------------------------------------------
 
 // Has c one value for each matrix?
@@ -46,7 +39,7 @@ static int scaled_input(const Node *n) {
 // Operand i of product n is `x`, maybe turned, instead of what it is.
 static Node *with_operand(Graph *to, const Node *n, int i, Node *x) {
   Node *in[2] = {n->in[0], n->in[1]};
-  in[i] = reshape_turns(n->in[i]) ? turned_matrices(to, x) : x;
+  in[i] = reshape_turns(n->in[i]) ? reshape_turned(to, x) : x;
   return simp_make(to, n->op, 2, in, &n->attr, n);
 }
 
@@ -261,10 +254,10 @@ static Node *join_products(Graph *to, const Addend of[2]) {
   for (int i = 0; i < 2; i++) {
     Node *a = of[i].product->in[0], *b = of[i].product->in[1];
     left[i] = alike || !of[i].by ? a : make2(to, of[i].op, a, of[i].by, a);
-    right[i] = reshape_turns(b) ? b->in[0] : turned_matrices(to, b);
+    right[i] = reshape_turns(b) ? b->in[0] : reshape_turned(to, b);
   }
   in[0] = heads_beside(to, left[0], left[1], &product->type);
-  in[1] = turned_matrices(to, heads_beside(to, right[0], right[1], &product->type));
+  in[1] = reshape_turned(to, heads_beside(to, right[0], right[1], &product->type));
   Node *all = simp_make(to, product->op, 2, in, &product->attr, product);
   return alike && of[0].by ? make2(to, of[0].op, all, of[0].by, product) : all;
 }
@@ -380,10 +373,10 @@ static Node *turn(Graph *to, Node *x) {
   if (x->type.rank == 1) return as_column(to, x);
   if (reshape_turns(x)) return x->in[0];
   bool map = x->op->cls == OpMap && x->op->typing != TypeDraw, product = reshape_batched(x);
-  if (!map && !product && x->op->cls != OpReduce) return turned_matrices(to, x);
+  if (!map && !product && x->op->cls != OpReduce) return reshape_turned(to, x);
   Node *in[MaxInputs];
   for (int i = 0; i < x->nin; i++)
-    in[i] = product ? turned_matrices(to, x->in[1 - i]) : turn(to, x->in[i]);
+    in[i] = product ? reshape_turned(to, x->in[1 - i]) : turn(to, x->in[i]);
   Attr attr = x->attr;
   int last = x->type.rank - 1;
   int64_t rows = attr.axes >> (last - 1) & 1, columns = attr.axes >> last & 1;
@@ -430,12 +423,12 @@ Node *scores_turned(Graph *to, Node *n) {
   int last = n->type.rank - 1, left = kMostDeep;
   if (n->op->cls == OpReduce && last > 1 && n->attr.axes == 1 << (last - 1) && is_of_softmax(n) &&
       of_scores(n->in[0], &left))
-    return turned_matrices(to, turn(to, n));
+    return reshape_turned(to, turn(to, n));
   if (n->op->cls == OpMap && last > 1 && n->op->typing != TypeDraw) {
     bool turned = false;
     for (int i = 0; i < n->nin; i++)
       turned = turned || (reshape_turns(n->in[i]) && has_reduced(n->in[i]->in[0], &left));
-    return turned ? turned_matrices(to, turn(to, n)) : NULL;
+    return turned ? reshape_turned(to, turn(to, n)) : NULL;
   }
   bool alone = last > 1 && reshape_turns(n) && n->in[0]->op->cls == OpMap && is_alone(n->in[0]) &&
                reshape_scores(n->in[0]) && !has_reduced(n->in[0], &left) && left >= 0;
