@@ -334,14 +334,37 @@ const Node *attend_product(Node *last) {
   return last->op->cls == OpContract && find_scores(&s) ? s.a.product[0] : NULL;
 }
 
-bool *attend_products(const Graph *g) {
-  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+// Marks n, if its left operand is made of scores that are known: as WeighsHeads, and other products
+// that it is made of as MakesScores, as those of derivatives.
+static void mark_weights(const Node *n, HeadsUse *use) {
+  const Node *left = n->in[0], *seen[kMostNodes] = {reshape_turns(left) ? left->in[0] : left};
+  int count = 1;
+  bool known = false;
+  for (int i = 0; i < count; i++) {
+    known = known || use[seen[i]->id] == MakesScores;
+    for (int j = 0; seen[i]->op->cls == OpMap && j < seen[i]->nin; j++) {
+      int at = 0;
+      while (at < count && seen[at] != seen[i]->in[j]) at++;
+      bool alike = type_same_shape(&seen[i]->in[j]->type, &seen[0]->type);
+      if (at == count && alike && count < kMostNodes) seen[count++] = seen[i]->in[j];
+    }
+  }
+  if (!known || seen[0]->op->cls != OpMap) return;
+  use[n->id] = WeighsHeads;
+  for (int i = 0; i < count; i++)
+    if (reshape_batched(seen[i])) use[seen[i]->id] = MakesScores;
+}
+
+HeadsUse *attend_products(const Graph *g) {
+  HeadsUse *use = arena_alloc(g->arena, sizeof *use * (size_t)(g->nnodes + 1));
   bool wanted = strcmp(g->c->options.lowering, "unfused") && !g->c->options.no_flash;
   for (int i = 0; i < g->nnodes && wanted; i++) {
     const Node *product = attend_product(g->nodes[i]);
-    if (product) found[i] = found[product->id] = true;
+    if (product) use[i] = WeighsHeads, use[product->id] = MakesScores;
   }
-  return found;
+  for (int i = 0; i < g->nnodes && wanted; i++)
+    if (!use[i] && reshape_batched(g->nodes[i])) mark_weights(g->nodes[i], use);
+  return use;
 }
 
 static bool is_move(const Node *n) {

@@ -147,6 +147,20 @@ static int head_dim(const Node *n, int i, bool last) {
   return i == MapA ? rank - 1 : rank - 2;
 }
 
+// x in that order; what a permutation moves is, so that others share the copy.
+static Node *heads_as(Graph *to, Node *x, Dtype dtype, const uint8_t *order) {
+  if (x->op->cls != OpMove || x->op->form != MovePermute) return as(to, x, dtype, order);
+  uint8_t below[MaxRank];
+  for (int d = 0; d < x->type.rank; d++) below[d] = (uint8_t)x->attr.dims[order[d]];
+  Node *in = as(to, x->in[0], dtype, below);
+  Node *moved = graph_add(to, x->op, 1, &in, &x->attr, x);
+  moved->type = x->type;
+  moved->type.dtype = dtype;
+  set_order(&moved->type, order);
+  moved->uses = 1;
+  return moved;
+}
+
 // Does a copy in that order suit attention, which reads it in pieces of 4 bytes?
 static bool lies_across(const Node *x, int along, Dtype dtype) {
   enum { kMostDepth = 256, kPiece = 4 };
@@ -173,7 +187,7 @@ static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
     Type wanted = n->in[i]->type;
     for (int d = 0; d < wanted.rank; d++) wanted.order[d] = (uint8_t)d;
     set_last(&wanted, along[i]);
-    n->in[i] = as(to, n->in[i], dtype, wanted.order);
+    n->in[i] = heads_as(to, n->in[i], dtype, wanted.order);
   }
   return true;
 }
@@ -239,11 +253,12 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   if (n->op->cls != OpSource && is_row_major(&n->type)) choose_order(n);
   if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
-    bool *attends = to->scratch;
+    HeadsUse *use = to->scratch, own = use[node->id];
     place_operands(to, n, prec_operand(n));
-    const Node *scores = attends[node->id] ? attend_product(node) : NULL;
-    if (attends[node->id] && attends[scores ? scores->id : node->id])
-      attends[node->id] = place_heads(to, n, prec_operand(n), scores != NULL);
+    const Node *scores = own == WeighsHeads ? attend_product(node) : NULL;
+    if (own && scores && !use[scores->id]) use[node->id] = NoHeads; // they are in memory
+    if (use[node->id] && !place_heads(to, n, prec_operand(n), own == WeighsHeads))
+      use[node->id] = NoHeads;
     if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
       Node *moved = graph_add(to, n->op, n->nin, n->in, &n->attr, n);
       moved->type = n->type;
@@ -251,7 +266,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       n->uses = 0;
       n = moved;
     }
-    return attends[node->id] ? n : vector_product(to, n);
+    return use[node->id] ? n : vector_product(to, n);
   }
   return n;
 }

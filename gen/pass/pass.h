@@ -74,8 +74,7 @@ typedef struct Template {
 struct Tile {
   int lanes;        // elements of the innermost dimension a thread handles at once
   int threads;      // per block
-  int m, n, k;      // contract: block tile
-  int tm, tn;       // contract: tile of a warp
+  int m, n, k, tm, tn; // contract: tile of a block, of a warp
   const Unit *unit; // contract, attend: what multiplies
   int blocks;       // contract: blocks that should fit an SM
   int stages;       // contract: blocks of k in flight
@@ -111,6 +110,7 @@ typedef struct Tail {       // of a product's result: moves, and maps of where t
 // products and of values of rows in memory (nsteps -1), `score` one that makes it 0 at -inf; a sum
 // of weights has no v.
 enum { kRowTail = -1, kFootTail = -2, kLoadTail = -3 }; // Node.tail of rows, columns, loads
+typedef enum HeadsUse { NoHeads, MakesScores, WeighsHeads } HeadsUse; // what products do
 enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1 };
 typedef struct Weighing { // from the weights down to the power
   Node *node;
@@ -261,7 +261,7 @@ void tail_pair(Graph *g, Group *k), twins_find(Graph *g, Group *k); // of a prod
 
 // ---- attend.c ----------------------------------------------------------------------------------
 const Node *attend_product(Node *last); // that makes the scores; null: it weighs nothing by them
-bool *attend_products(const Graph *g);  // by id: which may become attention? For layout
+HeadsUse *attend_products(const Graph *g); // by id: of what may become attention. For layout
 void attend_find(Graph *g, Group *k); // makes a product alone in its group attention, if it is
 bool attend_is_row(const Attention *a, const Node *n);   // is it one value for a row of scores?
 const char *attend_joins(const Group *k, const Node *n); // the rule for maps behind it

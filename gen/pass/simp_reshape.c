@@ -249,13 +249,14 @@ Node *rows_summed(Graph *to, Node *n) {
   return right ? reshape_turned(to, sum) : sum;
 }
 
-// v w^T = (w v^T)^T, where w are weights: values of which each has its elements as rows.
+// a w = (w^T a^T)^T, where w are weights, maybe turned: values of which each has its elements as
+// rows, as channels before positions.
 static Node *weights_turned(Graph *to, Node *n) {
-  Node *w = reshape_turns(n->in[1]) ? n->in[1]->in[0] : NULL;
-  if (!w || n->in[0]->type.rank != n->type.rank || !is_weights(w) || !reshape_scores(w) ||
-      made_of_scores(n->in[0]))
+  const Node *w = reshape_turns(n->in[1]) ? n->in[1]->in[0] : n->in[1];
+  if (n->in[0]->type.rank != n->type.rank || w->type.rank != n->type.rank || !is_weights(w) ||
+      !reshape_scores(w) || made_of_scores(n->in[0]))
     return NULL;
-  Node *in[2] = {w, reshape_turned(to, n->in[0])};
+  Node *in[2] = {reshape_turned(to, n->in[1]), reshape_turned(to, n->in[0])};
   return reshape_turned(to, simp_make(to, n->op, 2, in, &n->attr, n));
 }
 
