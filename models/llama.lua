@@ -15,8 +15,8 @@ local cfg = transformer.sizes{
                  width = 4096, inner = 14336, theta = 500000.0}},
 }
 local B, N, C = own.batch, own.tokens, cfg.width
-local D, eps = C // cfg.heads, {eps = own.eps}
 assert(cfg.heads > 0 and C % cfg.heads == 0, "width wants to be a multiple of heads")
+local D, eps = C // cfg.heads, {eps = own.eps}
 assert(D % 2 == 0, "rotary positions turn pairs: a head wants an even size")
 
 local function linear(x, name, out) return x:linear(name, {out = out, bias = false}) end

@@ -243,6 +243,14 @@ local function multiply(a, b, kept)
   local function count(names)
     local n = 1; for _, name in ipairs(names) do n = n * sizes[name] end; return n
   end
+  -- What is larger, the product or the factor that the names are of, is not moved.
+  local all = count(batch) * count(rows) * count(columns)
+  local function order(list, f)
+    if all <= count(f.names) then return end
+    table.sort(list, function(x, y) return has(kept, x) < has(kept, y) end)
+  end
+  order(rows, a)
+  order(columns, b)
   local left = op.reshape(laid_out(a, join(batch, join(rows, inner))),
                           {dims = {count(batch), count(rows), count(inner)}})
   local right = op.reshape(laid_out(b, join(batch, join(inner, columns))),

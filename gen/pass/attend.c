@@ -209,13 +209,19 @@ static AxisRole role_along(const Maps *m, int tensor, int d) {
   return AxisRoles;
 }
 
-// Rows of scores are rows of what they weigh, keys are what it sums over.
-static bool agree(const Maps *first, const Maps *second) {
-  if (first->rank[MapOut] != second->rank[MapA]) return false;
-  for (int d = 0; d < first->rank[MapOut]; d++) {
+// Rows of scores are rows of what they weigh, keys are what it sums over. Dimensions in front may
+// be rows or columns of one product alone, which an operand shares: they are batches of both then.
+static bool agree(Search *s, const Maps *first, const Maps *second) {
+  int rank = first->rank[MapOut];
+  bool leading = s->a.product[0]->op->maps->leading && s->last->op->maps->leading &&
+                 second->rank[MapOut] == rank;
+  if (rank != second->rank[MapA]) return false;
+  for (int d = 0; d < rank; d++) {
     AxisRole made = role_along(first, MapOut, d), read = role_along(second, MapA, d);
-    if (first->type[MapOut]->dim[d] == 1) continue;
-    if (made == AxisN ? read != AxisK : made != read) return false;
+    bool alike = made == AxisN ? read == AxisK : made == read;
+    if (first->type[MapOut]->dim[d] == 1 || alike) continue;
+    if (!leading || d >= rank - 2) return false;
+    if (read == AxisM) s->a.apart |= 1u << d;
   }
   return true;
 }
@@ -239,15 +245,15 @@ static bool operands_fit(Search *s) {
   Node *first = s->a.product[0], *last = s->last;
   if (maps_phases(first) > 1 || maps_phases(last) > 1) return refuse(s, NULL);
   Maps scores = maps_of(first, 0), values = maps_of(last, 0);
-  if (!attend_is_plain(&scores) || !attend_is_plain(&values) || !agree(&scores, &values))
+  if (!attend_is_plain(&scores) || !attend_is_plain(&values) || !agree(s, &scores, &values))
     return refuse(s, "rows of its two products do not lie alike");
   if (first->precision != last->precision)
     return refuse(s, "its two products are of different precisions");
-  s->a.key = attend_dim(&scores, MapOut, AxisN);
+  s->a.key = attend_dim(&values, MapA, AxisK);
   s->a.along[0] = attend_dim(&scores, MapA, AxisK);
   s->a.along[1] = attend_dim(&scores, MapB, AxisK);
   s->a.along[2] = attend_dim(&values, MapB, AxisN);
-  if (maps_count(&scores, AxisN) < 2) return refuse(s, NULL); // one key
+  if (s->a.key >= 0 && first->type.dim[s->a.key] < 2) return refuse(s, NULL); // one key
   if (s->a.key < 0 || s->a.along[0] < 0 || s->a.along[1] < 0 || s->a.along[2] < 0)
     return refuse(s, "heads and keys are not one dimension each");
   s->a.nproducts = 1, s->a.noperands = 3;
@@ -328,14 +334,37 @@ const Node *attend_product(Node *last) {
   return last->op->cls == OpContract && find_scores(&s) ? s.a.product[0] : NULL;
 }
 
-bool *attend_products(const Graph *g) {
-  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+// Marks n, if its left operand is made of scores that are known: as WeighsHeads, and other products
+// that it is made of as MakesScores, as those of derivatives.
+static void mark_weights(const Node *n, HeadsUse *use) {
+  const Node *left = n->in[0], *seen[kMostNodes] = {reshape_turns(left) ? left->in[0] : left};
+  int count = 1;
+  bool known = false;
+  for (int i = 0; i < count; i++) {
+    known = known || use[seen[i]->id] == MakesScores;
+    for (int j = 0; seen[i]->op->cls == OpMap && j < seen[i]->nin; j++) {
+      int at = 0;
+      while (at < count && seen[at] != seen[i]->in[j]) at++;
+      bool alike = type_same_shape(&seen[i]->in[j]->type, &seen[0]->type);
+      if (at == count && alike && count < kMostNodes) seen[count++] = seen[i]->in[j];
+    }
+  }
+  if (!known || seen[0]->op->cls != OpMap) return;
+  use[n->id] = WeighsHeads;
+  for (int i = 0; i < count; i++)
+    if (reshape_batched(seen[i])) use[seen[i]->id] = MakesScores;
+}
+
+HeadsUse *attend_products(const Graph *g) {
+  HeadsUse *use = arena_alloc(g->arena, sizeof *use * (size_t)(g->nnodes + 1));
   bool wanted = strcmp(g->c->options.lowering, "unfused") && !g->c->options.no_flash;
   for (int i = 0; i < g->nnodes && wanted; i++) {
     const Node *product = attend_product(g->nodes[i]);
-    if (product) found[i] = found[product->id] = true;
+    if (product) use[i] = WeighsHeads, use[product->id] = MakesScores;
   }
-  return found;
+  for (int i = 0; i < g->nnodes && wanted; i++)
+    if (!use[i] && reshape_batched(g->nodes[i])) mark_weights(g->nodes[i], use);
+  return use;
 }
 
 static bool is_move(const Node *n) {

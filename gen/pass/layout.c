@@ -40,8 +40,8 @@ static bool reorders(const Node *n) {
   return n->op->cls == OpMove && (n->op->form == MoveReshape || n->op->form == MovePermute);
 }
 
-// What one step of each dimension of a reshape or permutation is in the memory of its input; as if
-// outermost for those of size 1.
+// What one step of each dimension of a reshape or permutation is in the memory of its input; those
+// of size 1 stay before the dimension that follows them, as that of a stack may be innermost.
 static void strides_in_place(const Node *n, int64_t *stride) {
   const Type *from = &n->in[0]->type, *to = &n->type;
   int64_t in[MaxRank], below_to = 1, below = 1;
@@ -49,7 +49,7 @@ static void strides_in_place(const Node *n, int64_t *stride) {
   for (int i = to->rank - 1, d = from->rank - 1; i >= 0; below_to *= to->dim[i--]) {
     while (d > 0 && below * from->dim[d] <= below_to) below *= from->dim[d--];
     if (to->dim[i] == 1) // d is -1 where the input has no dimensions
-      stride[i] = INT64_MAX;
+      stride[i] = i + 1 < to->rank ? stride[i + 1] : 0;
     else
       stride[i] = n->op->form == MovePermute ? in[n->attr.dims[i]] : in[d] * (below_to / below);
   }
@@ -139,6 +139,59 @@ static Node *moved_in_place(Graph *to, Node *move) {
   return twin;
 }
 
+// Along which dimension of operand i would attention copy a head's elements? `last`: n weighs
+// values; -1: it copies none.
+static int head_dim(const Node *n, int i, bool last) {
+  int rank = n->in[i]->type.rank;
+  if (last) return i == MapB ? rank - 1 : -1;
+  return i == MapA ? rank - 1 : rank - 2;
+}
+
+// x in that order; what a permutation moves is, so that others share the copy.
+static Node *heads_as(Graph *to, Node *x, Dtype dtype, const uint8_t *order) {
+  if (x->op->cls != OpMove || x->op->form != MovePermute) return as(to, x, dtype, order);
+  uint8_t below[MaxRank];
+  for (int d = 0; d < x->type.rank; d++) below[d] = (uint8_t)x->attr.dims[order[d]];
+  Node *in = as(to, x->in[0], dtype, below);
+  Node *moved = graph_add(to, x->op, 1, &in, &x->attr, x);
+  moved->type = x->type;
+  moved->type.dtype = dtype;
+  set_order(&moved->type, order);
+  moved->uses = 1;
+  return moved;
+}
+
+// Does a copy in that order suit attention, which reads it in pieces of 4 bytes?
+static bool lies_across(const Node *x, int along, Dtype dtype) {
+  enum { kMostDepth = 256, kPiece = 4 };
+  int64_t size = along < 0 ? 0 : x->type.dim[along];
+  return size > 1 && size <= kMostDepth && size * (int64_t)dtype_size(dtype) % kPiece == 0 &&
+         !is_innermost(&x->type, along);
+}
+
+// Heads of a product that may become attention, whose elements do not lie side by side, are copied
+// so, if that takes less than scores would take in memory. False: they would take less.
+static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
+  const Arch *arch = to->c->options.arch;
+  const Type *scores = last ? &n->in[0]->type : &n->type;
+  int along[2];
+  double seconds = arch->launch_gap; // of all copies
+  for (int i = 0; i < 2; i++) {
+    along[i] = head_dim(n, i, last);
+    if (!lies_across(n->in[i], along[i], dtype)) along[i] = -1;
+    if (along[i] >= 0) seconds += gain_of_copy(arch, &n->in[i]->type) - arch->launch_gap;
+  }
+  if (seconds > 2 * gain_of_copy(arch, scores)) return false; // as scores and as weights
+  for (int i = 0; i < 2; i++) {
+    if (along[i] < 0) continue;
+    Type wanted = n->in[i]->type;
+    for (int d = 0; d < wanted.rank; d++) wanted.order[d] = (uint8_t)d;
+    set_last(&wanted, along[i]);
+    n->in[i] = heads_as(to, n->in[i], dtype, wanted.order);
+  }
+  return true;
+}
+
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
 // convolution may be packed, paired or padded first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
@@ -200,7 +253,12 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   if (n->op->cls != OpSource && is_row_major(&n->type)) choose_order(n);
   if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
+    HeadsUse *use = to->scratch, own = use[node->id];
     place_operands(to, n, prec_operand(n));
+    const Node *scores = own == WeighsHeads ? attend_product(node) : NULL;
+    if (own && scores && !use[scores->id]) use[node->id] = NoHeads; // they are in memory
+    if (use[node->id] && !place_heads(to, n, prec_operand(n), own == WeighsHeads))
+      use[node->id] = NoHeads;
     if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
       Node *moved = graph_add(to, n->op, n->nin, n->in, &n->attr, n);
       moved->type = n->type;
@@ -208,8 +266,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       n->uses = 0;
       n = moved;
     }
-    const bool *attends = to->scratch;
-    return attends[node->id] ? n : vector_product(to, n);
+    return use[node->id] ? n : vector_product(to, n);
   }
   return n;
 }

@@ -74,8 +74,7 @@ typedef struct Template {
 struct Tile {
   int lanes;        // elements of the innermost dimension a thread handles at once
   int threads;      // per block
-  int m, n, k;      // contract: block tile
-  int tm, tn;       // contract: tile of a warp
+  int m, n, k, tm, tn; // contract: tile of a block, of a warp
   const Unit *unit; // contract, attend: what multiplies
   int blocks;       // contract: blocks that should fit an SM
   int stages;       // contract: blocks of k in flight
@@ -111,6 +110,7 @@ typedef struct Tail {       // of a product's result: moves, and maps of where t
 // products and of values of rows in memory (nsteps -1), `score` one that makes it 0 at -inf; a sum
 // of weights has no v.
 enum { kRowTail = -1, kFootTail = -2, kLoadTail = -3 }; // Node.tail of rows, columns, loads
+typedef enum HeadsUse { NoHeads, MakesScores, WeighsHeads } HeadsUse; // what products do
 enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1 };
 typedef struct Weighing { // from the weights down to the power
   Node *node;
@@ -121,11 +121,11 @@ typedef struct Attention {
   bool turned[kMostScores];                           // the product's rows are what is summed over
   int nproducts, noperands;
   Weighing step[kMostWeighings];
-  int nsteps;
-  int key;                   // the dimension of scores that rows run along
+  int nsteps, key;           // key: the dimension of scores that rows run along
   int place[MaxRank];        // the dimension of the weights that each of the scores' is
   Node *operand[kMostHeads]; // q and k of each product, or k and q where it is turned; then v
   int along[kMostHeads];     // the dimension of each that a head's elements are along
+  unsigned apart;            // dimensions of the last product's rows (bits) that are batches
 } Attention;
 
 struct Group {
@@ -169,7 +169,7 @@ SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_prod
 Node *sum_deviates(const Node *n); // y, where n sums (y - mean(y))^2 up; null: it does not
 SimpRule reshape_last, batches_last, batches_apart, reduce_inside, weights_first, turned_product,
     concat_simpler, powers_plain, scores_turned, nan_of_row, weights_apart, scale_behind,
-    sum_inside, repeats_read;
+    sum_inside, repeats_read, rows_apart, rows_summed, products_joined, reshape_turned;
 // simp_reshape.c: the last two dimensions exchanged? By batches? Is a product of batches in it?
 bool reshape_turns(const Node *), reshape_batched(const Node *), reshape_scores(const Node *);
 const Node *sum_power(const Node *n); // the exponential that is a factor of n; null: there is none
@@ -249,8 +249,7 @@ bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a); /
 
 // ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
-Lane tail_product_lane(const Node *product);     // where neighbours along n are
-Lane tail_lane(const Group *g, int tail);        // and at the end of the tail
+Lane tail_product_lane(const Node *product), tail_lane(const Group *g, int tail); // neighbours
 // The tail of what n reads of k, kRowTail and kFootTail among them; less: there are several.
 int tail_of_inputs(const Group *k, const Node *n);
 void tail_join(Group *k, Node *n); // n is in k now
@@ -262,7 +261,7 @@ void tail_pair(Graph *g, Group *k), twins_find(Graph *g, Group *k); // of a prod
 
 // ---- attend.c ----------------------------------------------------------------------------------
 const Node *attend_product(Node *last); // that makes the scores; null: it weighs nothing by them
-bool *attend_products(const Graph *g);  // by id: which may become attention? For layout
+HeadsUse *attend_products(const Graph *g); // by id: of what may become attention. For layout
 void attend_find(Graph *g, Group *k); // makes a product alone in its group attention, if it is
 bool attend_is_row(const Attention *a, const Node *n);   // is it one value for a row of scores?
 const char *attend_joins(const Group *k, const Node *n); // the rule for maps behind it
@@ -271,8 +270,9 @@ int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRa
                  int64_t *offset, const Node **base);
 bool attend_is_plain(const Maps *m); // is each dimension one axis of its own, counted from 0?
 int attend_dim(const Maps *m, int tensor, AxisRole role); // the only one with such axes; -1
-void weigh_find(Graph *g, Group *k); // weigh.c: makes such a product, alone, one kernel; or a sum
+void weigh_find(Graph *g, Group *k), weigh_apart(Attention *a, const Node *last, const Maps *m);
 Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place);
+AxisRole weigh_role(const Attention *a, const Maps *values, int d);
 
 // ---- group.c, row.c, print.c -------------------------------------------------------------------
 bool group_reduces(const Group *g, const Node *n);      // at the end of a product's epilogue

@@ -334,7 +334,7 @@ static SimpRule *const rules[] = {
     batches_last,   reduce_inside,   weights_first,      turned_product,
     concat_simpler, powers_plain,    scores_turned,      batches_apart,
     nan_of_row,     weights_apart,   scale_behind,       sum_inside,
-    repeats_read,
+    repeats_read,   rows_apart,      rows_summed,        products_joined,
 };
 
 static Node *apply(Graph *to, Node *n) {

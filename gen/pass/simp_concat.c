@@ -3,6 +3,7 @@
 // are made of slices of what these maps read whole. They become a concat of maps of slices alone,
 // as twins.c wants them, and x has two readers, not three. So do maps of a concat alone, as where
 // it is scaled, whose parts are made of slices of one value; and a concat of such concats is one.
+// Scores that stand beside others are apart again where these are cut away.
 #include "pass.h"
 
 #include <string.h>
@@ -182,8 +183,108 @@ static Node *slice_of_part(Graph *to, Node *n) {
   return simp_make(to, n->op, 1, &part, &attr, n);
 }
 
+// ---- scores beside others -----------------------------------------------------------------------
+
+// The concat with scores among its parts that x, of its shape, is made of by maps; null: none.
+static const Node *concat_of_scores(const Node *x, int *left) {
+  if (--*left < 0) return NULL;
+  if (x->op->cls == OpMove && x->op->form == MoveConcat) {
+    for (int i = 0; i < x->nin; i++)
+      if (reshape_scores(x->in[i])) return x;
+    return NULL;
+  }
+  for (int i = 0; is_map(x) && i < x->nin; i++) {
+    bool alike = type_same_shape(&x->in[i]->type, &x->type);
+    const Node *found = alike ? concat_of_scores(x->in[i], left) : NULL;
+    if (found) return found;
+  }
+  return NULL;
+}
+
+static int64_t part_begin(const Split *s) {
+  int64_t begin = 0;
+  for (int i = 0; i < s->part; i++) begin += s->concat->in[i]->type.dim[s->concat->attr.axis];
+  return begin;
+}
+
+// Does n pad its input along d alone?
+static bool pads_along(const Node *n, int d) {
+  if (n->op->cls != OpMove || n->op->form != MovePad) return false;
+  for (int i = 0; i < n->type.rank; i++)
+    if (i != d && (n->attr.dims[i] || n->attr.ends[i])) return false;
+  return true;
+}
+
+static Node *piece_of(const Split *s, Node *x, int *left);
+
+// x, a value of rows, where rows that are reduced are so part by part; null: that cannot be.
+static Node *rows_by_parts(const Split *s, Node *x, int *left) {
+  if (--*left < 0) return NULL;
+  if (is_map(x)) {
+    Node *in[MaxInputs];
+    for (int i = 0; i < x->nin; i++)
+      if (!(in[i] = rows_by_parts(s, x->in[i], left))) return NULL;
+    return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
+  }
+  if (x->op->cls != OpReduce || axis_in(s, x->in[0]) < 0) return x;
+  bool most = x->op->flags & FlagMax, sum = x->op->flags & FlagAdd;
+  if (x->attr.axes != 1 << axis_in(s, x->in[0]) || (!most && !sum) ||
+      x->op->flags & (FlagOnline | FlagOne))
+    return NULL;
+  Split at = *s;
+  Node *all = NULL;
+  for (at.part = 0; at.part < s->concat->nin; at.part++) {
+    Node *piece = piece_of(&at, x->in[0], left);
+    if (!piece) return NULL;
+    Node *both[2] = {all, simp_make(s->to, x->op, 1, &piece, &x->attr, x)};
+    const Op *joins = op_need(s->to->c, most ? "maximum" : "add");
+    all = all ? simp_make(s->to, joins, 2, both, NULL, x) : both[1];
+  }
+  return all;
+}
+
+// The part of x that belongs to that of the concat.
+static Node *piece_of(const Split *s, Node *x, int *left) {
+  int d = axis_in(s, x);
+  if (x == s->concat) return x->in[s->part];
+  if (d < 0) return rows_by_parts(s, x, left);
+  if (--*left < 0) return NULL;
+  if (is_map(x)) {
+    Node *in[MaxInputs];
+    for (int i = 0; i < x->nin; i++)
+      if (!(in[i] = piece_of(s, x->in[i], left))) return NULL;
+    return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
+  }
+  int64_t begin = part_begin(s), size = s->concat->in[s->part]->type.dim[s->concat->attr.axis];
+  Type piece = x->type;
+  piece.dim[d] = size;
+  if (pads_along(x, d)) {
+    int64_t first = x->attr.dims[d], end = first + x->in[0]->type.dim[d];
+    if (type_same_shape(&piece, &x->in[0]->type) && first == begin) return x->in[0];
+    if (begin + size <= first || begin >= end) return simp_const(s->to, 0, &piece, x);
+  }
+  return slice_of(s->to, x, d, begin, begin + size);
+}
+
+// A slice of maps of scores that stand beside others is one of these maps of the scores alone: of a
+// softmax with a column of no value, whose weights are cut away, the sums and maxima of both.
+static Node *scores_alone(Graph *to, Node *n) {
+  int left = kMostSearched;
+  if (n->op->cls != OpMove || n->op->form != MoveSlice || !is_map(n->in[0])) return NULL;
+  Split s = {.to = to, .top = n->in[0], .concat = concat_of_scores(n->in[0], &left)};
+  if (!s.concat || sliced(&s, n) != n->in[0]) return NULL;
+  int64_t d = s.concat->attr.axis;
+  while (s.part < s.concat->nin && part_begin(&s) < n->attr.dims[d]) s.part++;
+  if (s.part == s.concat->nin || part_begin(&s) != n->attr.dims[d] ||
+      n->type.dim[d] != s.concat->in[s.part]->type.dim[d])
+    return NULL;
+  left = 8 * kMostSearched;
+  return piece_of(&s, n->in[0], &left);
+}
+
 Node *concat_simpler(Graph *to, Node *n) {
   Node *better = concat_last(to, n);
   if (!better) better = concat_of_concats(to, n);
+  if (!better) better = scores_alone(to, n);
   return better ? better : slice_of_part(to, n);
 }

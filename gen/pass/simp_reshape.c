@@ -110,8 +110,15 @@ static bool joins_rows(const Node *n) {
   return from->dim[from->rank - 1] == n->type.dim[n->type.rank - 1];
 }
 
+// What maps make of reduced rows of scores.
+static bool is_rows_of_scores(const Node *n) {
+  while (n->op->cls == OpMap && n->nin && type_same_shape(&n->in[0]->type, &n->type)) n = n->in[0];
+  return n->op->cls == OpReduce && n->attr.axes >> (n->type.rank - 1) & reshape_scores(n->in[0]);
+}
+
 static bool joins_of_product(const Node *n) {
-  return joins_batches(n) ? reshape_scores(n->in[0]) : joins_rows(n) && first_scores(n->in[0]);
+  if (!joins_batches(n)) return joins_rows(n) && first_scores(n->in[0]);
+  return reshape_scores(n->in[0]) || is_rows_of_scores(n->in[0]);
 }
 
 static Type batches_of(const Type *t) {
@@ -126,6 +133,13 @@ bool reshape_turns(const Node *n) {
   return rows >= 0 && n->attr.dims[rows] == rows + 1;
 }
 
+Node *reshape_turned(Graph *to, Node *x) { // its last two dimensions exchanged
+  Attr attr = {0};
+  int rank = x->type.rank;
+  for (int d = 0; d < rank; d++) attr.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+  return simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
+}
+
 // Matrices x of a product whose batches are `joined`, where these are seen as `apart`; null: they
 // cannot be.
 static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *apart) {
@@ -133,11 +147,7 @@ static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *ap
   if (x->type.rank <= 2) return x;
   if (reshape_turns(x)) {
     Node *inner = with_batches(to, x->in[0], joined, apart);
-    if (!inner) return NULL;
-    Attr attr = {0};
-    int rank = inner->type.rank;
-    for (int d = 0; d < rank; d++) attr.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
-    return simp_make(to, x->op, 1, &inner, &attr, x);
+    return inner ? reshape_turned(to, inner) : NULL;
   }
   Type own = batches_of(&x->type);
   if (!seen_as(&own, joined, apart, dims)) return NULL;
@@ -170,10 +180,91 @@ Node *batches_last(Graph *to, Node *n) {
   return NULL;
 }
 
+// x, matrices, with `count` dimensions of size 1 behind the batches; below a permutation, so that
+// this stays the last move.
+static Node *with_ones(Graph *to, Node *x, int count) {
+  bool permuted = x->op->cls == OpMove && x->op->form == MovePermute;
+  int rank = x->type.rank, batches = rank - 2, at = permuted ? 0 : batches;
+  Node *moved = permuted ? x->in[0] : x;
+  int64_t dims[MaxRank] = {0};
+  for (int d = 0; d < rank + count; d++)
+    dims[d] = d >= at && d < at + count ? 1 : moved->type.dim[d < at ? d : d - count];
+  Node *y = reshaped(to, moved, rank + count, dims);
+  if (!permuted) return y;
+  Attr attr = {0};
+  for (int d = 0; d < count; d++) attr.dims[batches + d] = d;
+  for (int d = 0; d < rank; d++)
+    attr.dims[d < batches ? d : d + count] = x->attr.dims[d] + count;
+  return simp_make(to, x->op, 1, &y, &attr, x);
+}
+
+// A product of rows that were joined, seen with these apart again, is a product of what they were:
+// the rows of all heads that share keys, as einsum joins them.
+Node *rows_apart(Graph *to, Node *n) {
+  Node *product = n->in[0], *x = is_reshape(n) ? product : NULL;
+  if (!x || !reshape_batched(x) || x->uses > 1 || !is_reshape(x->in[0])) return NULL;
+  x = x->in[0]->in[0];
+  int rank = product->type.rank, more = n->type.rank - rank;
+  if (more <= 0 || x->type.rank != n->type.rank || product->in[1]->type.rank != rank) return NULL;
+  for (int d = 0; d < n->type.rank - 1; d++)
+    if (x->type.dim[d] != n->type.dim[d] ||
+        (d < rank - 2 && n->type.dim[d] != product->type.dim[d]))
+      return NULL;
+  if (n->type.dim[n->type.rank - 1] != product->type.dim[rank - 1] ||
+      x->type.dim[n->type.rank - 1] != product->in[0]->type.dim[rank - 1])
+    return NULL;
+  Node *in[2] = {x, with_ones(to, product->in[1], more)};
+  return simp_make(to, product->op, 2, in, &product->attr, product);
+}
+
+// Rows that x has joined, behind `batches` dimensions; null: it has joined none, or others.
+static Node *rows_joined(Node *x, const Type *batches) {
+  Node *of = is_reshape(x) ? x->in[0] : NULL;
+  if (!of || of->type.rank <= x->type.rank) return NULL;
+  for (int d = 0; d < x->type.rank - 2; d++)
+    if (of->type.dim[d] != batches->dim[d] || x->type.dim[d] != batches->dim[d]) return NULL;
+  return of->type.dim[of->type.rank - 1] == x->type.dim[x->type.rank - 1] ? of : NULL;
+}
+
+// a^T b, of rows that were joined, where one is made of scores, is the sum of such products of what
+// they were: derivatives of keys that heads share, with the scores on the left.
+Node *rows_summed(Graph *to, Node *n) {
+  if (!reshape_batched(n) || !reshape_turns(n->in[0])) return NULL;
+  Node *a = rows_joined(n->in[0]->in[0], &n->type), *b = rows_joined(n->in[1], &n->type);
+  if (!a || !b || a->type.rank != b->type.rank) return NULL;
+  int rank = n->type.rank, last = a->type.rank - 1;
+  for (int d = 0; d < last; d++)
+    if (a->type.dim[d] != b->type.dim[d]) return NULL;
+  bool right = !reshape_scores(a);
+  if (right && !reshape_scores(b)) return NULL;
+  Node *in[2] = {reshape_turned(to, right ? b : a), right ? a : b};
+  Node *product = simp_make(to, n->op, 2, in, &n->attr, n);
+  Attr attr = {0};
+  for (int d = rank - 2; d < last - 1; d++) attr.axes |= 1 << d;
+  Node *sum = simp_make(to, op_need(to->c, "reduce_sum"), 1, &product, &attr, n);
+  int64_t dims[MaxRank];
+  memcpy(dims, n->type.dim, sizeof dims);
+  for (int d = 0; d < 2; d++) dims[rank - 2 + d] = product->type.dim[last - 1 + d];
+  sum = reshaped(to, sum, rank, dims);
+  return right ? reshape_turned(to, sum) : sum;
+}
+
+// a w = (w^T a^T)^T, where w are weights, maybe turned: values of which each has its elements as
+// rows, as channels before positions.
+static Node *weights_turned(Graph *to, Node *n) {
+  const Node *w = reshape_turns(n->in[1]) ? n->in[1]->in[0] : n->in[1];
+  if (n->in[0]->type.rank != n->type.rank || w->type.rank != n->type.rank || !is_weights(w) ||
+      !reshape_scores(w) || made_of_scores(n->in[0]))
+    return NULL;
+  Node *in[2] = {reshape_turned(to, n->in[1]), reshape_turned(to, n->in[0])};
+  return reshape_turned(to, simp_make(to, n->op, 2, in, &n->attr, n));
+}
+
 // A product a w whose rows are wanted innermost, where w is made of scores, is (w^T a^T) moved: the
 // scores stand on the left then, as weigh.c wants them.
 Node *weights_first(Graph *to, Node *n) {
   int rank = n->type.rank;
+  if (reshape_batched(n)) return weights_turned(to, n);
   if (n->op->cls != OpMove || n->op->form != MovePermute || !reshape_batched(n->in[0])) return NULL;
   const Node *product = n->in[0];
   Node *in[2] = {product->in[1], product->in[0]};

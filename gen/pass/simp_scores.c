@@ -16,13 +16,6 @@ static Node *make2(Graph *to, const Op *op, Node *a, Node *b, const Node *like) 
   return simp_make(to, op, 2, in, NULL, like);
 }
 
-static Node *turned_matrices(Graph *to, Node *x) { // its last two dimensions exchanged
-  Attr attr = {0};
-  int rank = x->type.rank;
-  for (int d = 0; d < rank; d++) attr.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
-  return simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
-}
-
 // ---- factors and sums behind products -----------------------------------------------------------
 
 // Has c one value for each matrix?
@@ -46,7 +39,7 @@ static int scaled_input(const Node *n) {
 // Operand i of product n is `x`, maybe turned, instead of what it is.
 static Node *with_operand(Graph *to, const Node *n, int i, Node *x) {
   Node *in[2] = {n->in[0], n->in[1]};
-  in[i] = reshape_turns(n->in[i]) ? turned_matrices(to, x) : x;
+  in[i] = reshape_turns(n->in[i]) ? reshape_turned(to, x) : x;
   return simp_make(to, n->op, 2, in, &n->attr, n);
 }
 
@@ -183,9 +176,120 @@ static Node *exp_of_log(Graph *to, Node *n) {
   return make2(to, op_need(to->c, "div"), e, sum, n);
 }
 
+// The largest element of a row from which it has been subtracted is 0.
+static Node *exp_shifted_once(Graph *to, Node *n) {
+  Node *d = n->in[0], *x = is_map(d, FlagSub) ? d->in[0] : NULL;
+  if (!x || !is_largest(d->in[1], x) || !is_map(x, FlagSub) || !is_largest(x->in[1], x->in[0]) ||
+      x->in[1]->attr.axes != d->in[1]->attr.axes)
+    return NULL;
+  return simp_make(to, n->op, 1, &x, NULL, n);
+}
+
 Node *powers_plain(Graph *to, Node *n) {
   if (is_map(n, FlagPower)) return power_as_exp(to, n);
-  return is_map(n, FlagExp) ? exp_of_log(to, n) : NULL;
+  Node *once = is_map(n, FlagExp) ? exp_shifted_once(to, n) : NULL;
+  return !once && is_map(n, FlagExp) ? exp_of_log(to, n) : once;
+}
+
+// ---- scores that are sums of products -----------------------------------------------------------
+
+// x, repeated where `shape` has more than one element along a dimension, as expand writes it.
+static Node *expanded(Graph *to, Node *x, const Type *shape) {
+  if (type_same_shape(&x->type, shape)) return x;
+  Node *index = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){0}, x);
+  index->type = type_make(DtI32, shape->rank, shape->dim);
+  Type scalar = type_make(DtI32, 0, NULL);
+  Node *in[3] = {simp_intern(to, index), simp_const(to, 0, &scalar, x)};
+  in[0] = simp_make(to, op_need(to->c, "ge"), 2, in, NULL, x);
+  in[1] = in[2] = x;
+  return simp_make(to, op_need(to->c, "where"), 3, in, NULL, x);
+}
+
+// Operands a and b, rows of heads, side by side.
+static Node *heads_beside(Graph *to, Node *a, Node *b, const Type *product) {
+  Node *in[2] = {a, b};
+  for (int i = 0; i < 2; i++) {
+    Type t = *product;
+    for (int d = t.rank - 2; d < t.rank; d++) t.dim[d] = in[i]->type.dim[d];
+    in[i] = expanded(to, in[i], &t);
+  }
+  return simp_make(to, op_need(to->c, "concat"), 2, in, &(Attr){.axis = product->rank - 1}, a);
+}
+
+// A product that is added, maybe multiplied by one value for each matrix (`by`, else null).
+typedef struct Addend {
+  Node *product, *by;
+  const Op *op;
+} Addend;
+
+static Addend addend(Node *x) {
+  int of = x->uses > 1 ? -1 : scaled_input(x);
+  return of < 0 ? (Addend){x, NULL, NULL} : (Addend){x->in[of], x->in[1 - of], x->op};
+}
+
+// Is n the sum of two products of matrices, whose heads side by side have at most 256 elements, and
+// take less in memory than its scores would?
+static bool adds_products(const Node *n, Addend of[2]) {
+  enum { kMostDepth = 256 };
+  int rank = n->type.rank;
+  if (!is_map(n, FlagAdd) || n->nin != 2 || n->uses > 1) return false;
+  int64_t depth = 0, rows = n->type.dim[rank - 2], keys = n->type.dim[rank - 1];
+  for (int i = 0; i < 2; i++) {
+    const Node *p = (of[i] = addend(n->in[i])).product;
+    if (!reshape_batched(p) || p->uses > 1 || !type_same_shape(&p->type, &n->type) ||
+        p->in[0]->type.rank != rank || p->in[1]->type.rank != rank || p->in[0]->fixed ||
+        p->in[1]->fixed || p->in[0]->type.dtype != of[0].product->in[0]->type.dtype)
+      return false;
+    depth += p->in[0]->type.dim[rank - 1];
+  }
+  return of[0].product->precision == of[1].product->precision && depth <= kMostDepth &&
+         (rows + keys) * depth <= 4 * rows * keys;
+}
+
+// Factors of both stand behind the product, others are the heads'.
+static Node *join_products(Graph *to, const Addend of[2]) {
+  const Node *product = of[0].product;
+  bool alike = of[0].by == of[1].by && of[0].op == of[1].op;
+  Node *left[2], *right[2], *in[2];
+  for (int i = 0; i < 2; i++) {
+    Node *a = of[i].product->in[0], *b = of[i].product->in[1];
+    left[i] = alike || !of[i].by ? a : make2(to, of[i].op, a, of[i].by, a);
+    right[i] = reshape_turns(b) ? b->in[0] : reshape_turned(to, b);
+  }
+  in[0] = heads_beside(to, left[0], left[1], &product->type);
+  in[1] = reshape_turned(to, heads_beside(to, right[0], right[1], &product->type));
+  Node *all = simp_make(to, product->op, 2, in, &product->attr, product);
+  return alike && of[0].by ? make2(to, of[0].op, all, of[0].by, product) : all;
+}
+
+// x, with sums of two products in it as products of both's heads side by side; null: it has none.
+static Node *with_joined(Graph *to, Node *x) {
+  Addend of[2];
+  if (x->op->cls != OpMap || x->op->typing == TypeDraw || x->type.rank < 3) return NULL;
+  if (adds_products(x, of)) return join_products(to, of);
+  Node *in[MaxInputs];
+  bool found = false;
+  for (int i = 0; i < x->nin; i++) {
+    bool alike = type_same_shape(&x->in[i]->type, &x->type);
+    Node *joined = alike && x->in[i]->uses <= 1 ? with_joined(to, x->in[i]) : NULL;
+    in[i] = joined ? joined : x->in[i];
+    found = found || joined;
+  }
+  return found ? simp_make(to, x->op, x->nin, in, &x->attr, x) : NULL;
+}
+
+// Scores of a softmax, which nothing else reads: a b + c d = (a c) (b d), each side by side.
+Node *products_joined(Graph *to, Node *n) {
+  if (n->op->cls == OpReduce && n->op->flags & FlagMax) {
+    Node *x = n->in[0]->uses <= 2 ? with_joined(to, n->in[0]) : NULL;
+    return x ? simp_make(to, n->op, 1, &x, &n->attr, n) : NULL;
+  }
+  Node *d = is_map(n, FlagExp) ? n->in[0] : n;
+  if (d == n || !is_map(d, FlagSub) || d->in[0]->uses > 2) return NULL;
+  Node *x = with_joined(to, d->in[0]);
+  if (!x) return NULL;
+  Node *shifted = make2(to, d->op, x, d->in[1], d);
+  return simp_make(to, n->op, 1, &shifted, NULL, n);
 }
 
 // ---- rows of softmax that are NaN ---------------------------------------------------------------
@@ -269,10 +373,10 @@ static Node *turn(Graph *to, Node *x) {
   if (x->type.rank == 1) return as_column(to, x);
   if (reshape_turns(x)) return x->in[0];
   bool map = x->op->cls == OpMap && x->op->typing != TypeDraw, product = reshape_batched(x);
-  if (!map && !product && x->op->cls != OpReduce) return turned_matrices(to, x);
+  if (!map && !product && x->op->cls != OpReduce) return reshape_turned(to, x);
   Node *in[MaxInputs];
   for (int i = 0; i < x->nin; i++)
-    in[i] = product ? turned_matrices(to, x->in[1 - i]) : turn(to, x->in[i]);
+    in[i] = product ? reshape_turned(to, x->in[1 - i]) : turn(to, x->in[i]);
   Attr attr = x->attr;
   int last = x->type.rank - 1;
   int64_t rows = attr.axes >> (last - 1) & 1, columns = attr.axes >> last & 1;
@@ -319,12 +423,12 @@ Node *scores_turned(Graph *to, Node *n) {
   int last = n->type.rank - 1, left = kMostDeep;
   if (n->op->cls == OpReduce && last > 1 && n->attr.axes == 1 << (last - 1) && is_of_softmax(n) &&
       of_scores(n->in[0], &left))
-    return turned_matrices(to, turn(to, n));
+    return reshape_turned(to, turn(to, n));
   if (n->op->cls == OpMap && last > 1 && n->op->typing != TypeDraw) {
     bool turned = false;
     for (int i = 0; i < n->nin; i++)
       turned = turned || (reshape_turns(n->in[i]) && has_reduced(n->in[i]->in[0], &left));
-    return turned ? turned_matrices(to, turn(to, n)) : NULL;
+    return turned ? reshape_turned(to, turn(to, n)) : NULL;
   }
   bool alone = last > 1 && reshape_turns(n) && n->in[0]->op->cls == OpMap && is_alone(n->in[0]) &&
                reshape_scores(n->in[0]) && !has_reduced(n->in[0], &left) && left >= 0;

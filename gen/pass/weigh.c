@@ -63,19 +63,12 @@ static const Node *first_product(const Weights *w) {
   return NULL;
 }
 
-// The roles of the last product along a dimension of the root.
-static AxisRole role_at(const Weights *w, const Maps *values, int d) {
-  for (int role = 0; role < AxisRoles; role++)
-    if (maps_uses(&values->dim[MapA][w->a.place[d]], values, (AxisRole)role)) return (AxisRole)role;
-  return AxisRoles;
-}
-
 // Has n elements along rows and along what is summed over, as scores have?
 static bool is_matrix(const Weights *w, const Maps *values, const Node *n) {
   int before = w->root->type.rank - n->type.rank;
   bool rows = false, sums = false;
   for (int d = 0; before >= 0 && d < n->type.rank; d++) {
-    AxisRole role = n->type.dim[d] > 1 ? role_at(w, values, d + before) : AxisRoles;
+    AxisRole role = n->type.dim[d] > 1 ? weigh_role(&w->a, values, d + before) : AxisRoles;
     rows = rows || role == AxisM, sums = sums || role == AxisK;
   }
   return rows && sums;
@@ -144,6 +137,25 @@ static bool find_score(Weights *w, const Maps *values) {
   return type_same_shape(&w->a.score->type, &w->root->type);
 }
 
+// Is a product of the weights in their score? One that is not is what they are multiplied by.
+static bool in_score(const Node *n, const Node *product, int *left) {
+  if (n == product) return true;
+  bool found = false;
+  for (int i = 0; n->op->cls == OpMap && i < n->nin && --*left > 0 && !found; i++)
+    found = type_same_shape(&n->in[i]->type, &n->type) && in_score(n->in[i], product, left);
+  return found;
+}
+
+// Is it attention itself, which finds its rows' softmax first: all products are in the score, and
+// none is turned?
+static bool is_attention(const Weights *w) {
+  for (int i = 0; i < w->a.nproducts; i++) {
+    int left = kMostNodes;
+    if (w->a.turned[i] || !in_score(w->a.score, w->a.product[i], &left)) return false;
+  }
+  return true;
+}
+
 // ---- operands -----------------------------------------------------------------------------------
 
 // Are the rows of an inner product those of the last one, or, turned, what it sums over?
@@ -151,11 +163,12 @@ static bool find_turn(Weights *w, const Maps *values, int i) {
   Maps inner = maps_of(w->a.product[i], 0);
   bool plain = false, turned = false;
   for (int d = 0; d < inner.rank[MapOut]; d++) {
-    AxisRole outer = role_at(w, values, d);
+    AxisRole outer = weigh_role(&w->a, values, d);
     if (inner.type[MapOut]->dim[d] == 1) continue;
     bool left = maps_uses(&inner.dim[MapOut][d], &inner, AxisM),
          right = maps_uses(&inner.dim[MapOut][d], &inner, AxisN);
-    if (outer == AxisBatch ? right : left == right) return false; // it is no axis of one operand
+    if (outer == AxisBatch) continue;
+    if (left == right) return false; // it is no axis of one operand
     if (outer == AxisK) plain = plain || right, turned = turned || left;
     if (outer == AxisM) plain = plain || left, turned = turned || right;
   }
@@ -207,7 +220,7 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
   return bytes <= arch->smem - kSmemLeft;
 }
 
-// Is n a product that is weighed so? Attention itself is not: it finds its rows' softmax first.
+// Is n a product that is weighed so, or a sum?
 static bool find_weights(Weights *w, const Arch *arch, const Node *n, bool inner) {
   *w = (Weights){.last = n};
   bool product = n->op->cls == OpContract && maps_phases(n) == 1;
@@ -215,15 +228,16 @@ static bool find_weights(Weights *w, const Arch *arch, const Node *n, bool inner
   const Node *first = product ? n : first_product(w);
   if (!first) return false;
   Maps values = product ? maps_of(n, 0) : weigh_sum_axes(n, first, w->a.place);
-  if (!attend_is_plain(&values) || !find_products(w, &values, inner) || !find_score(w, &values) ||
-      !find_operands(w, &values, arch))
-    return false;
+  if (!attend_is_plain(&values) || !find_products(w, &values, inner)) return false;
+  weigh_apart(&w->a, n, &values);
+  if (w->a.apart && !find_products(w, &values, inner)) return false;
+  if (!find_score(w, &values) || !find_operands(w, &values, arch)) return false;
   int sums = attend_dim(&values, MapA, AxisK);
   w->a.nsteps = -1;
   w->a.key = 0;
   while (w->a.key < w->root->type.rank && w->a.place[w->a.key] != sums) w->a.key++;
   bool alike = product || (w->a.product[0] == first && w->a.nproducts > 1);
-  return sums >= 0 && alike && (w->a.nproducts > 1 || w->a.turned[0]);
+  return sums >= 0 && alike && !is_attention(w);
 }
 
 // ---- scores of its own --------------------------------------------------------------------------

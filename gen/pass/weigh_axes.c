@@ -1,5 +1,6 @@
-// weigh_axes.c: a sum of weights (weigh.c) as a product without columns, so that kernels number its
-// batches, rows and keys as those of products.
+// weigh_axes.c: the axes of products that weigh rows (weigh.c), which of them are batches; and a
+// sum of weights as a product without columns, so that kernels number its batches, rows and keys
+// as those of products.
 #include "pass.h"
 
 // Of the axes of a sum: rows of the scores, keys, or batches, of which some are summed.
@@ -33,4 +34,33 @@ Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place) {
       m.naxes++;
     }
   return m;
+}
+
+// The role of the last product along dimension d of the weights' root.
+AxisRole weigh_role(const Attention *a, const Maps *values, int d) {
+  if (a->apart >> a->place[d] & 1) return AxisBatch;
+  for (int role = 0; role < AxisRoles; role++)
+    if (maps_uses(&values->dim[MapA][a->place[d]], values, (AxisRole)role)) return (AxisRole)role;
+  return AxisRoles;
+}
+
+// Rows of the last product in front of its matrices which are not rows of all others, as where
+// batches share its right operand, are batches.
+void weigh_apart(Attention *a, const Node *last, const Maps *values) {
+  int rank = a->product[0]->type.rank;
+  if (last->op->cls != OpContract || !last->op->maps->leading || values->rank[MapOut] != rank)
+    return;
+  for (int i = 0; i < a->nproducts; i++) {
+    Maps inner = maps_of(a->product[i], 0);
+    bool turned = false;
+    for (int d = rank - 1; d >= 0; d--) {
+      const IndexMap *map = &inner.dim[MapOut][d];
+      bool left = maps_uses(map, &inner, AxisM), right = maps_uses(map, &inner, AxisN);
+      AxisRole outer = weigh_role(a, values, d);
+      if (d >= rank - 2)
+        turned = turned || (outer == AxisK && left);
+      else if (outer == AxisM && inner.type[MapOut]->dim[d] > 1 && !(turned ? right : left))
+        a->apart |= 1u << a->place[d];
+    }
+  }
 }

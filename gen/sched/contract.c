@@ -203,7 +203,7 @@ Product contract_product(const Group *g) {
   for (int i = 0; i < most; i++) {
     Maps *m = &p.maps[p.phases];
     *m = maps_of(n, i);
-    maps_part_rows(m, group_dims_kept(g, NULL));
+    maps_part_rows(m, group_dims_kept(g, NULL) | (g->attention ? g->attention->apart : 0));
     int64_t rows = maps_count(m, AxisM), k = maps_count(m, AxisK);
     if (!rows) continue;
     p.phases++;

@@ -276,12 +276,13 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
 }
 
 static bool may_cut(const Attending *a, const Tile *t, int lanes) {
-  int along = attend_staged(a) / lanes; // threads that store a row
+  int along = attend_staged(a) / lanes; // threads that store a row, or a part of it each time
   bool divides = t->splits == 1 || (steps_of(a, t) >= (a->sums ? 1 : 2) * t->splits &&
                                     tile_blocks(a, t) * part_count(a, t) <= INT32_MAX);
   const AttendUnit *unit = unit_of(t);
   int most = kMostSums - (a->nproducts - 1) * kSecondRegs - unit->unheld(a, t);
-  return unit->registers(a, t) <= most && (a->sums || t->threads % along == 0) && divides;
+  return unit->registers(a, t) <= most && divides &&
+         (a->sums || t->threads % along == 0 || along % t->threads == 0);
 }
 
 static int lanes_of(const Group *g) {

@@ -3,17 +3,21 @@
 #include "lib/tile.cuh"
 
 // Calls each(m, n, outputs) for those of the `rows` x kN outputs that are in the tile from (m0, n0)
-// on, kLanes neighbours along n at a time; `rows` is a multiple of kM. A thread keeps its columns.
+// on, kLanes neighbours along n at a time; `rows` is a multiple of kM. A thread keeps its columns,
+// where there are threads for all of them.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
 __device__ __forceinline__ void each_output(const float *staged, int m0, int n0, int rows,
                                             Each each) {
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = threadIdx.x % kAlongN * kLanes, n = n0 + column;
-  for (int row = threadIdx.x / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if ((kM % kTileM && m >= rows) || (kN % kTileN && n >= kN)) break;
-    each(m, n, read_staged<kLanes>(staged, kTileN, row, column));
+  constexpr int kAll = kTileN / kLanes, kAlongN = kAll < kThreads ? kAll : kThreads;  // threads
+  static_assert(kThreads % kAlongN == 0 && kAll % kAlongN == 0, "a thread keeps its columns");
+#pragma unroll
+  for (int first = 0; first < kAll; first += kAlongN) {
+    const int column = (first + threadIdx.x % kAlongN) * kLanes, n = n0 + column;
+    for (int row = threadIdx.x / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+      const int m = m0 + row;
+      if ((kM % kTileM && m >= rows) || (kN % kTileN && n >= kN)) break;
+      each(m, n, read_staged<kLanes>(staged, kTileN, row, column));
+    }
   }
 }
 

@@ -74,6 +74,7 @@ local forms = {
   sink = function() -- a key that all see, which has no value: its weight is cut away
     return softmax(nn.concat({s, nn.input("sink", {B, H, N, 1})}, -1)):slice(-1, 1, M)
   end,
+  later = function() return nn.pad(softmax(s):slice(-1, 2, M), {1, 0}) end, -- the first has none
   twice = function() -- a condition that two layers share
     local condition = key:le(last)
     local p = softmax(seen(condition))

@@ -138,6 +138,55 @@ function forms.shared() -- by all
   return (q:matmul(turned(y:expand{-1, H, -1, -1})) * scale):softmax()
     :matmul(z:expand{-1, H, -1, -1})
 end
+function forms.log_shared()
+  local y, z = input("kg", {B, 2, M, D}), input("vg", {B, 2, M, W})
+  local s = input("q6", {B, 6, N, D}):matmul(turned(y:repeat_interleave(3, 2))) * scale
+  return s:log_softmax():exp():matmul(z:repeat_interleave(3, 2))
+end
+function forms.einsum_groups() -- of heads, which no dimension joins
+  local x, y = input("qe", {B, N, 2, 3, D}), input("ke", {B, M, 2, D})
+  local s = nn.einsum("btkgh,bskh->bkgts", x, y) * scale
+  return nn.einsum("bkgts,bskh->btkgh", s:softmax(), input("ve", {B, M, 2, W}))
+end
+-- operands that batches share, each alone
+local function shares(name)
+  local x, y, z = input("q1", {1, H, N, D}), input("kb", {1, H, M, D}), input("vb", {1, H, M, W})
+  local a, b, c = name:find("q") and x or q, name:find("k") and y or k, name:find("v") and z or v
+  return (a:matmul(turned(b)) * scale):softmax():matmul(c)
+end
+function forms.shared_q() return shares("q") end
+function forms.shared_k() return shares("k") end
+function forms.shared_v() return shares("v") end
+function forms.shared_qv() return shares("qv") end
+function forms.shared_kv() return shares("kv") end
+function forms.learned() -- queries, of a mask
+  local x = input("q1", {1, H, N, D}):expand{B, -1, -1, -1}
+  return x:attention(k, v, {causal = true})
+end
+function forms.positions_beside() -- as DeepSeek's: a second product, whose keys all heads share
+  local s = scores() + input("q8", {B, H, N, 8}):matmul(turned(input("k8", {B, 1, M, 8})))
+  return nn.where(key:le(row + 14), s, -math.huge):softmax():matmul(v)
+end
+-- channels first, as convolutions leave them: copies in the other order, and attention
+local function channels()
+  return input("qc", {B, D, N}), input("kc", {B, D, M}), input("vc", {B, W, M})
+end
+function forms.channels()
+  local x, y, z = channels()
+  return z:bmm(turned((turned(x):bmm(y) * scale):softmax()))
+end
+function forms.channels_keys() -- first, too
+  local x, y, z = channels()
+  return z:bmm((turned(y):bmm(x) * scale):softmax(2))
+end
+-- a key of each head that has no value, with whose score that of others is shifted
+local function with_sink(shifted)
+  local s = scores()
+  local all = nn.concat({s, input("of_head", {H, 1, 1}):expand{B, -1, N, -1}}, 4)
+  return shifted(all):softmax():slice(4, 1, M):matmul(v)
+end
+function forms.sink() return with_sink(function(s) return s end) end
+function forms.sink_shifted() return with_sink(function(s) return s - s:amax(-1, true) end) end
 
 local y, other = forms[cfg.form]()
 nn.output("y", y)

@@ -13,7 +13,10 @@ B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
 SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, M, 8),
           "q2": (B, H, N, D), "k2": (B, H, M, D), "lambda": (1,), "bias": (H, N, M),
           "of_head": (H, 1, 1), "q6": (B, 6, N, D), "kg": (B, 2, M, D), "vg": (B, 2, M, W),
-          "k1": (B, 1, M, D), "v1": (B, 1, M, W)}
+          "k1": (B, 1, M, D), "v1": (B, 1, M, W), "qe": (B, N, 2, 3, D),
+          "ke": (B, M, 2, D), "ve": (B, M, 2, W), "q1": (1, H, N, D), "kb": (1, H, M, D),
+          "vb": (1, H, M, W), "qc": (B, D, N), "kc": (B, D, M), "vc": (B, W, M),
+          "q8": (B, H, N, 8), "k8": (B, 1, M, 8)}
 
 
 def wanted(form, x):
@@ -46,13 +49,33 @@ def wanted(form, x):
         return (weigh(s + x["bias"]),)
     if form == "turned_mask":
         return (weigh(masked(key <= row + 3, -1e9) + key * 0.1),)
+    if form == "positions_beside":
+        s = s + x["q8"] @ x["k8"].mT
+        return (weigh(s.masked_fill(key > row + 14, -torch.inf)),)
+    if form.startswith("channels"):
+        return (weigh(x["qc"].mT @ x["kc"] * scale, x["vc"].mT).mT,)
+    if form.startswith("sink"):
+        beside = x["of_head"].expand(B, -1, N, -1)
+        return (torch.cat((s, beside), -1).softmax(-1)[..., :M] @ x["v"],)
     if form == "heads_scaled":
         return (weigh((x["q"] * x["of_head"]) @ x["k"].mT),)
-    if form in ("repeated", "expanded"):
+    if form in ("repeated", "expanded", "log_shared"):
         k, v = (x[name].repeat_interleave(3, 1) for name in ("kg", "vg"))
         return (weigh(x["q6"] @ k.mT * scale, v),)
     if form == "shared":
         return (weigh(x["q"] @ x["k1"].mT * scale, x["v1"]),)
+    if form.startswith("shared_"):
+        names = dict(zip("qkv", ("q1", "kb", "vb")))
+        q, k, v = (x[names[c] if c in form[7:] else c] for c in "qkv")
+        return (weigh(q @ k.mT * scale, v),)
+    if form == "learned":
+        s = x["q1"] @ x["k"].mT * scale
+        return (weigh(s.masked_fill(key > row + M - N, -torch.inf)),)
+    if form == "einsum_groups":
+        q = x["qe"].permute(0, 2, 3, 1, 4)
+        y = weigh(q @ x["ke"].permute(0, 2, 3, 1)[:, :, None] * scale,
+                  x["ve"].permute(0, 2, 1, 3)[:, :, None])
+        return (y.permute(0, 3, 1, 2, 4),)
     return (weigh(s),)
 
 

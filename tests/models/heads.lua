@@ -54,6 +54,11 @@ local turns = {
     local cos, sin = nn.cos(a), nn.sin(a)
     return nn.concat({re * cos - im * sin, re * sin + im * cos}, 5):reshape{B, heads, N, D}
   end,
+  stacked = function(y) -- the same, of strided slices
+    local cos, sin = nn.cos(angles(D)), nn.sin(angles(D))
+    local re, im = nn.slice(y, 4, 1, D, 2), nn.slice(y, 4, 2, D, 2)
+    return nn.flatten(nn.stack({re * cos - im * sin, re * sin + im * cos}, 5), 4, 5)
+  end,
 }
 
 local function head(x, name, heads, made)

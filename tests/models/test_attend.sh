@@ -27,6 +27,8 @@ dtype=tf32
 for form in softcap $(long && echo causal); do
   ok "$form, tf32" one $form N=70 M=90 H=4 G=2 D=24
 done
+ok "values of 129, tf32: a thread stores several columns" run form=plain D=64 W=129 N=5 M=9 B=1 \
+  H=1 G=1 --dtype tf32
 dtype=bf16
 for form in causal lengths unsafe dropped added; do
   few 2 && ok "$form, bf16" one $form N=70 M=90
@@ -102,7 +104,8 @@ why() { # why REASON OPTIONS...: nngen show says what keeps scores in memory
   build/nngen show $model "${@:2}" | grep "^# attend__.*, apart from attend__.*: $1"
 }
 ok "odd heads are apart" why "a head's elements do not lie side by side" --dtype fp16 --set D=33
-ok "and of moves" why "moves stand between its softmax and its product" --set form=sink
+ok "and of moves" why "moves stand between its softmax and its product" --set form=later
+ok "a key without a value is values of rows" one sink N=9 M=20
 ok "a condition that two layers read is computed by each" [ "$(kernels form=twice)" = 2 ]
 ok "two layers" run form=twice --dtype fp16
 large="H=32 G=32 N=16384 M=16384 B=1 D=32 W=32 form=causal"

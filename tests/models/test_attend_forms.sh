@@ -13,13 +13,18 @@ kernels() { # kernels COUNT FORM OPTIONS...
 }
 for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
   count=1
-  case $form in two_*|differential) count=2 ;; stored) count=3 ;; esac
+  case $form in two_*|differential|channels*) count=2 ;; stored) count=3 ;; esac
   ok "$form: $count kernels" kernels $count $form
 done
 one_query() { # whose sum of weights is one value for each matrix
   kernels 1 sum_behind queries=1 && build/nngen $model --quiet --check --set form=sum_behind queries=1
 }
 ok "weights divided behind the product, of one query" one_query
+few_queries() { # for which one of the products costs less than keys side by side
+  kernels 2 positions_beside queries=2 &&
+    build/nngen $model --quiet --check --set form=positions_beside queries=2
+}
+ok "a product beside scores of few queries is kept" few_queries
 ok "--no-flash keeps the scores of both in memory" kernels 4 two_values --no-flash
 same() { # same FORM DTYPE GATE: the kernels against the oracle, the outputs against PyTorch
   build/nngen show $model --stage shape --set form=$1 >"$work/show.$1"
@@ -42,7 +47,8 @@ differentiated() { # differentiated FORM ATTEND WEIGH: no scores in memory
     ! grep ' contract  ' "$work/log" || { cat "$work/log"; return 1; }
 }
 for one in two_masks:2:6 differential:2:6 where_nan:1:3 both_scaled:1:3 log_softmax:1:3 \
-  turned_scores:1:3 rows:1:3; do
+  turned_scores:1:3 rows:1:3 shared_q:1:3 shared_qv:1:3 log_shared:1:3 sink:1:3 positions_beside:1:5 \
+  einsum_groups:1:3 channels:1:3; do
   few 7 || continue
   IFS=: read -r form attend weigh <<<"$one"
   ok "derivatives of $form" differentiated $form $attend $weigh

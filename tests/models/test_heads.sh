@@ -27,6 +27,7 @@ for dtype in fp32 fp16; do
   done
   few 2 && ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
 done
+ok "pairs that are stacked, of projections alone, fp16" left 2 form=none turn=stacked $few_sizes
 dtype=bf16
 for size in 20 64 80 96 128 256; do
   few 3 && ok "turned heads of $size, bf16" right form=none turn=rotate D=$size H=2 G=1 N=33

@@ -35,6 +35,7 @@ refused() { # refused TEXT MODEL SETTINGS...: settings that fit nothing, with th
     "$work/fails"
 }
 ok "block of odd heads" refused "width wants to be a multiple of heads" block width=100 heads=3
+ok "llama without heads" refused "width wants to be a multiple of heads" llama heads=0
 ok "vit of odd heads" refused "a width of 24 is no multiple of 5 heads" vit heads=5
 ok "vit of odd patches" refused "image wants to be a multiple of patch" vit patch=7
 ok "bert of odd heads" refused "a width of 24 is no multiple of 7 heads" bert heads=7
