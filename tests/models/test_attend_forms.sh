@@ -36,7 +36,7 @@ same() { # same FORM DTYPE GATE: the kernels against the oracle, the outputs aga
 [ "$python" ] && mkdir "$work/in" && $python tests/models/attend_forms.py inputs "$work/in"
 i=0
 for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
-  few 10 || continue
+  few 12 || continue
   [ "$python" ] || { skip "$form" "PyTorch is not installed"; continue; }
   gates=(fp32:1e-5 fp16:3e-3) gate=${gates[i++ % 2]}
   ok "$form is what it says, ${gate%:*}" same $form ${gate%:*} ${gate#*:}
@@ -49,7 +49,7 @@ differentiated() { # differentiated FORM ATTEND WEIGH: no scores in memory
 for one in two_masks:2:6 differential:2:6 where_nan:1:3 both_scaled:1:3 log_softmax:1:3 \
   turned_scores:1:3 rows:1:3 shared_q:1:3 shared_qv:1:3 log_shared:1:3 sink:1:3 positions_beside:1:5 \
   einsum_groups:1:3 channels:1:3; do
-  few 7 || continue
+  few 12 || continue
   IFS=: read -r form attend weigh <<<"$one"
   ok "derivatives of $form" differentiated $form $attend $weigh
 done
