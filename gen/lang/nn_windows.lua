@@ -43,7 +43,7 @@ end
 local function windows(x, o, other)
   local places, inside, out = window_places(shape(x), o)
   local y = op.gather(flat(x), places, {axis = 2})
-  if product(o.pad) == 0 and math.max(table.unpack(o.pad)) == 0 then return y, places, out end
+  if math.max(table.unpack(o.pad)) == 0 then return y, places, out end
   return op.where(inside, y, other), places, out
 end
 

@@ -56,8 +56,17 @@ where = define("where", function(c, a, b) if c ~= 0 then return a end return b e
 -- NaN stays NaN, whichever side it is on.
 local function pick(a, b, better) if a ~= a or (b == b and better) then return a end return b end
 local lua_floor, lua_atan = math.floor, math.atan
-math.max = define("max", function(a, b) return pick(a, b, a > b) end)
-math.min = define("min", function(a, b) return pick(a, b, a < b) end)
+-- Of any number of arguments, as Lua has it.
+local function extreme(code, better)
+  local of_two = define(code, function(a, b) return pick(a, b, better(a, b)) end)
+  return function(first, ...)
+    if first == nil then error(code .. ": wants numbers", 2) end
+    for i = 1, select("#", ...) do first = of_two(first, (select(i, ...))) end
+    return first
+  end
+end
+math.max = extreme("max", function(a, b) return a > b end)
+math.min = extreme("min", function(a, b) return a < b end)
 math.abs = define("abs", math.abs)
 math.exp = define("exp", math.exp)
 math.log = define("log", math.log)
