@@ -4,6 +4,7 @@
 // sched, emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
 #include "gen/cli/cli.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 static const char kVersion[] = "0.1.0";
@@ -25,6 +26,7 @@ static const Verb verbs[] = {
 int main(int argc, char **argv) {
   Cli cli;
   Error err = {0};
+  signal(SIGXFSZ, SIG_IGN); // a file beyond the limit of its size: an error of the write, as ENOSPC
   int code = cli_parse(verbs, argc, argv, &cli, &err);
   if (!code && cli.version) {
     printf("nngen %s\n", kVersion);

@@ -369,10 +369,11 @@ static void warn_of_earlier(const Train *t) {
 
 int train_open_params(Train *t, Error *err) {
   if (t->cli->resume) return resume(t, err);
-  warn_of_earlier(t);
   int code =
       t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
   if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);
   if (!code && t->cli->weights) params_choose(t->params, choose, t);
+  if (!code) code = params_check(t->params, t->plan, err);
+  if (!code) warn_of_earlier(t);
   return code ? code : open_log(t, 0, err);
 }
