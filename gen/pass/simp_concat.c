@@ -215,9 +215,19 @@ static bool pads_along(const Node *n, int d) {
   return true;
 }
 
+// Do maps make x, of its shape, of the concat?
+static bool is_made_of(const Node *x, const Node *concat, int *left) {
+  bool made = x == concat;
+  if (--*left < 0) return false;
+  for (int i = 0; is_map(x) && i < x->nin && !made; i++)
+    made = type_same_shape(&x->in[i]->type, &x->type) && is_made_of(x->in[i], concat, left);
+  return made;
+}
+
 static Node *piece_of(const Split *s, Node *x, int *left);
 
-// x, a value of rows, where rows that are reduced are so part by part; null: that cannot be.
+// x, a value of rows, where those of the concat that are reduced are so part by part; null: that
+// cannot be. Rows of anything else have other parts, or none, and stay as they are.
 static Node *rows_by_parts(const Split *s, Node *x, int *left) {
   if (--*left < 0) return NULL;
   if (is_map(x)) {
@@ -226,7 +236,8 @@ static Node *rows_by_parts(const Split *s, Node *x, int *left) {
       if (!(in[i] = rows_by_parts(s, x->in[i], left))) return NULL;
     return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
   }
-  if (x->op->cls != OpReduce || axis_in(s, x->in[0]) < 0) return x;
+  int searched = kMostSearched;
+  if (x->op->cls != OpReduce || !is_made_of(x->in[0], s->concat, &searched)) return x;
   bool most = x->op->flags & FlagMax, sum = x->op->flags & FlagAdd;
   if (x->attr.axes != 1 << axis_in(s, x->in[0]) || (!most && !sum) ||
       x->op->flags & (FlagOnline | FlagOne))

@@ -51,6 +51,16 @@ local cases = {
     local a, b = x:matmul(w):chunk(2, 2)
     nn.output("y", nn.concat({nn.input("d", {8, 16}) * b, a + b}, 2))
   end,
+  -- Scores beside others, with rows that are reduced of something else, longer and shorter.
+  beside = function()
+    local q, k = nn.input("q", {1, 2, 9, 16}), nn.input("k", {1, 2, 12, 16})
+    local v, own = nn.input("v", {1, 2, 13, 24}), nn.input("own", {1, 2, 9, 1})
+    local s = nn.concat({q:matmul(k:transpose()), own}, -1)
+    local cut = (s / (q * q):sum(-1, true):sqrt()):softmax():slice(-1, 1, 12)
+    nn.output("y", cut:matmul(v:slice(3, 1, 12)))
+    local y = (s + v:slice(3, 1, 9):slice(4, 1, 7):sum(-1, true)):softmax():matmul(v)
+    for i, g in ipairs(nn.grad((y * y):sum(), {q, k, v, own})) do nn.output("g" .. i, g) end
+  end,
   products = function()
     nn.output("y", nn.input("a", {66000, 3, 2}):matmul(nn.input("b", {66000, 2, 3})))
   end,
