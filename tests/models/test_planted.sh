@@ -80,7 +80,7 @@ fault "index maps: strides of the gradient by the image exchanged" gen/lang/ops.
 . tests/models/by_formula.sh
 sound "no fault, no complaint about running statistics" statistics
 fault "statistics: the running ones stay as they were" gen/lang/nn_norms.lua \
-  's/narrow(old + (now - old) \* o.momentum)/narrow(old)/' statistics
+  's/narrow(old + (now - old) \* momentum)/narrow(old)/' statistics
 fault "statistics: a step normalises by those of the step before" gen/lang/nn_norms.lua \
   's/local y = (x - mean) \* scale$/local y = (x - old_mean) * scale/' statistics
 sound "no fault, no complaint about schedules" schedules
