@@ -180,7 +180,8 @@ local checks = {
     end
     return v
   end,
-  chance = chance, share = function(what, v) return v ~= false and chance(what, v) end, number = of_type("number", "a number"),
+  chance = chance, share = function(what, v) return v ~= false and chance(what, v) end,
+  number = of_type("number", "a number"),
   boolean = of_type("boolean", "true or false"),
   string = of_type("string", "a text"),
   table = of_type("table", "a table"),

@@ -7,12 +7,6 @@
 local core = ...
 local shape, tools = core.shape, core.tools
 
-local function product(dims, from, to)
-  local n = 1
-  for i = from, to do n = n * dims[i] end
-  return n
-end
-
 -- Whole batches along the axis, from `begin` elements in on, are `count` long.
 local function keeps(p, begin, count, batch)
   local period = p.each * batch
@@ -26,7 +20,7 @@ local moves = {}
 -- A number of elements lies behind each step of the place, in any shape.
 function moves.reshape(p, node, input, dims, _, batch)
   local old = shape(input)
-  local step, behind = p.each * product(old, p.axis + 2, #old), 1
+  local step, behind = p.each * tools.product(old, p.axis + 2), 1
   for i = #dims, 1, -1 do
     local each = step // behind
     if step % behind == 0 and each > 0 and dims[i] % (each * batch) == 0 then

@@ -301,8 +301,9 @@ local function of_rule(g, node)
   for i, x in ipairs(node.inputs) do
     local g = given[i]
     if g and not core.is_tensor(g) then
-      core.fail(string.format("custom_gradient: the rule gives %s for input %d: wants a tensor for " ..
-                              "each input, or nil, as in return a, b", tools.said(g), i), node.rule)
+      core.fail(string.format("custom_gradient: the rule gives %s for input %d: wants a tensor " ..
+                              "for each input, or nil, as in return a, b", tools.said(g), i),
+                node.rule)
     end
     if g and not same_shape(shape(g), shape(x)) then
       core.fail(string.format("custom_gradient: the gradient of input %d is %s, the input %s", i,

@@ -203,9 +203,11 @@ op{name = "normal", nin = 4, type = "draw", cuda = "nn_normal($1, $2, $3, $4)", 
 op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", wraps = "nn_add($1, $2)",
    init = "0.f", whole = "0", flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
 op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $2)",
-   init = "-nn_inf()", whole = "-2147483647 - 1", flags = {"max", "exact"}, ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
+   init = "-nn_inf()", whole = "-2147483647 - 1", flags = {"max", "exact"},
+   ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
 op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",
-   init = "nn_inf()", whole = "2147483647", flags = {"exact"}, ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
+   init = "nn_inf()", whole = "2147483647", flags = {"exact"},
+   ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
 op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", wraps = "nn_mul($1, $2)",
    init = "1.f", whole = "1", ref_init = 1, ref = function(a, b) return a * b end}
 

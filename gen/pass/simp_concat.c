@@ -22,6 +22,13 @@ static int axis_in(const Split *s, const Node *x) {
   return d >= 0 && x->type.dim[d] > 1 ? d : -1;
 }
 
+// Where its part begins along the concat's axis.
+static int64_t part_begin(const Split *s) {
+  int64_t begin = 0;
+  for (int i = 0; i < s->part; i++) begin += s->concat->in[i]->type.dim[s->concat->attr.axis];
+  return begin;
+}
+
 static bool is_map(const Node *n) {
   return n->op->cls == OpMap && n->op->typing != TypeDraw;
 }
@@ -133,9 +140,7 @@ static Node *part_of(const Split *s, Node *x) {
     for (int i = 0; i < x->nin; i++) in[i] = part_of(s, x->in[i]);
     return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
   }
-  int64_t begin = 0;
-  for (int i = 0; i < s->part; i++) begin += s->concat->in[i]->type.dim[s->concat->attr.axis];
-  int64_t size = s->concat->in[s->part]->type.dim[s->concat->attr.axis];
+  int64_t begin = part_begin(s), size = s->concat->in[s->part]->type.dim[s->concat->attr.axis];
   return slice_of(s->to, x, d, begin, begin + size);
 }
 
@@ -201,12 +206,6 @@ static const Node *concat_of_scores(const Node *x, int *left) {
   return NULL;
 }
 
-static int64_t part_begin(const Split *s) {
-  int64_t begin = 0;
-  for (int i = 0; i < s->part; i++) begin += s->concat->in[i]->type.dim[s->concat->attr.axis];
-  return begin;
-}
-
 // Does n pad its input along d alone?
 static bool pads_along(const Node *n, int d) {
   if (n->op->cls != OpMove || n->op->form != MovePad) return false;
@@ -224,18 +223,22 @@ static bool is_made_of(const Node *x, const Node *concat, int *left) {
   return made;
 }
 
-static Node *piece_of(const Split *s, Node *x, int *left);
+typedef Node *Piece(const Split *s, Node *x, int *left);
+static Piece piece_of;
+
+// The map x of pieces of its inputs; null: one cannot be made.
+static Node *map_of(const Split *s, Node *x, Piece *piece, int *left) {
+  Node *in[MaxInputs];
+  for (int i = 0; i < x->nin; i++)
+    if (!(in[i] = piece(s, x->in[i], left))) return NULL;
+  return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
+}
 
 // x, a value of rows, where those of the concat that are reduced are so part by part; null: that
 // cannot be. Rows of anything else have other parts, or none, and stay as they are.
 static Node *rows_by_parts(const Split *s, Node *x, int *left) {
   if (--*left < 0) return NULL;
-  if (is_map(x)) {
-    Node *in[MaxInputs];
-    for (int i = 0; i < x->nin; i++)
-      if (!(in[i] = rows_by_parts(s, x->in[i], left))) return NULL;
-    return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
-  }
+  if (is_map(x)) return map_of(s, x, rows_by_parts, left);
   int searched = kMostSearched;
   if (x->op->cls != OpReduce || !is_made_of(x->in[0], s->concat, &searched)) return x;
   bool most = x->op->flags & FlagMax, sum = x->op->flags & FlagAdd;
@@ -260,12 +263,7 @@ static Node *piece_of(const Split *s, Node *x, int *left) {
   if (x == s->concat) return x->in[s->part];
   if (d < 0) return rows_by_parts(s, x, left);
   if (--*left < 0) return NULL;
-  if (is_map(x)) {
-    Node *in[MaxInputs];
-    for (int i = 0; i < x->nin; i++)
-      if (!(in[i] = piece_of(s, x->in[i], left))) return NULL;
-    return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
-  }
+  if (is_map(x)) return map_of(s, x, piece_of, left);
   int64_t begin = part_begin(s), size = s->concat->in[s->part]->type.dim[s->concat->attr.axis];
   Type piece = x->type;
   piece.dim[d] = size;

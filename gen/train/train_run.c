@@ -136,7 +136,7 @@ static int one_step(Train *t, bool *begun, Error *err) {
 
 // ---- between epochs ---------------------------------------------------------------------------
 
-// Of the last evaluation: numbers that are NaN or infinite, "eval loss nan"; "": all are finite.
+// Of the last evaluation: numbers that are NaN or infinite, "eval loss is NaN"; "": none.
 static void list_bad(const Train *t, char *text, size_t size) {
   const Metrics *both[] = {&t->eval, &t->near};
   text[0] = 0;

@@ -30,7 +30,8 @@ run() { # run LINE: the block of this line of cases.txt as it is now, to $work/r
 export WORK=$work
 . tests/errors/prepare.sh "$work"
 slow=$([ "${NNGEN_TEST_LONG:-}${BLESS:-}" ] || echo "op_ref_endless|node_bomb")
-while IFS= read -r line; do run "$line"; done < <(grep '^## ' "$cases" | grep -vE "^## (${slow:-^}):")
+while IFS= read -r line; do run "$line"; done < \
+  <(grep '^## ' "$cases" | grep -vE "^## (${slow:-^}):")
 plain "$work/raw" >"$work/new"
 [ "${BLESS:-}" ] && cp "$work/new" "$cases"
 # The blocks of both files, side by side.

@@ -76,8 +76,8 @@ tuned() { # tuned TILE SETTINGS...: with this tile, as if it had been measured a
 }
 for tile in "128x32 warps 32x0 stages 2 parts 1" "16x64 warps 16x0 stages 2 parts 1" \
   "64x32 warps 16x0 stages 2 parts 2" "128x128 warps 16x0 stages 2 parts 1"; do
-  long && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 D=64 width=40 \
-    causal=false
+  long && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 \
+    D=64 width=40 causal=false
 done
 for entry in eval $(long && echo train); do
   ok "$entry, where the backward pass reads what is stored" build/nngen $model --quiet --check \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The primitives' bodies for GPUs compile: each test of them runs on libcusim as each GPU, and NVRTC
-# takes its kernels, too (no GPU needed).
+# takes its kernels, too (no GPU needed). The short run leaves out the scalar ones.
 . "$(dirname "$0")/../tap.sh"
 nvrtc=$(build/nngen doctor | sed -n 's/^NVRTC *\([^,]*\), version.*/\1/p')
 for arch in sm_90a $(long && echo sm_80 sm_100a); do

@@ -1,5 +1,5 @@
--- The pixels themselves as embedding, and darker, larger pictures as reconstruction: what an evaluation
--- makes of them is known.
+-- The pixels themselves as embedding, and darker, larger pictures as reconstruction: what an
+-- evaluation makes of them is known.
 local nn = require "nn"
 local cfg = nn.config{batch = 8, product = false, far = 0.0}
 nn.output("y", nn.input("x", {4}):relu())
