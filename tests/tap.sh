@@ -3,6 +3,7 @@
 # kernel cache below build/.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} NO_COLOR=1
+export LC_ALL=C.UTF-8 # the order of names, wherever it runs
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$PWD/build/tests/cache}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT

@@ -158,6 +158,8 @@ int run_checked(Run *r, Error *err);
 // Before a run: ids that their tables have not, as far as sources alone decide; are there such?
 int run_check_ids(Run *r, Error *err);
 bool run_wants_ids(const Run *r);
+// Is the tensor written by this run, or once for all runs? Not by another entry alone.
+bool run_makes(const Run *r, int tensor);
 // After run_checked: run_forget saves the outputs and poisons all activations;
 // run_compare_again compares the outputs of a later run with them, bit by bit.
 int run_forget(Run *r, Error *err);
@@ -251,6 +253,8 @@ typedef struct TuneRow {       // one problem
   int candidates, wrong;       // wrong: discarded for wrong results
   char wrong_tile[64];         // the first of them
   TuningEntry model, best;     // the model's choice and the fastest
+  TuningEntry all[kMostVariants]; // in the model's order
+  bool right[kMostVariants];
 } TuneRow;
 
 typedef struct TuneReport {

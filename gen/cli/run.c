@@ -129,8 +129,7 @@ static int dump_plan(const Run *r, Error *err) {
 
 // ---- results ----------------------------------------------------------------------------------
 
-// By this run, or once for all runs; not by another entry alone.
-static bool is_made(const Run *r, int tensor) {
+bool run_makes(const Run *r, int tensor) {
   for (int e = 0; e < r->plan->nentries; e++) {
     const PlanEntry *entry = &r->plan->entries[e];
     bool ran = entry == r->entry || !strcmp(entry->name, "init");
@@ -145,7 +144,7 @@ static int write_outputs(const Run *r, Error *err) {
   int code = ExitOk;
   for (int i = 0; !code && i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
-    if (t->role != RoleOutput || !is_made(r, i)) continue;
+    if (t->role != RoleOutput || !run_makes(r, i)) continue;
     void *stored = base_alloc((size_t)t->bytes, 1);
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.npy", r->cli->output, t->name);

@@ -203,7 +203,7 @@ static int read_outputs(Run *r, float **values, Error *err) {
   int code = ExitOk;
   for (int i = 0; !code && i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
-    if (t->role != RoleOutput) continue;
+    if (t->role != RoleOutput || !run_makes(r, i)) continue;
     values[i] = base_alloc((size_t)tensor_count(t), sizeof *values[i]);
     code = tensor_read_floats(r->loaded, i, values[i], tensor_count(t), err);
   }

@@ -97,18 +97,30 @@ static void print_report(const TuneReport *r, const DeviceInfo *device, const ch
   printf("stored in %s\n", path);
 }
 
+static json_t *json_tiles(const TuneRow *t) {
+  json_t *tiles = json_array();
+  for (int i = 0; i < t->candidates; i++) {
+    const TuningEntry *e = &t->all[i];
+    json_array_append_new(tiles, json_pack("{s:s, s:b, s:f, s:f, s:f}", "tile", e->tile, "right",
+                                           t->right[i], "model_us", e->model_us, "us", e->us,
+                                           "us_cold", e->us_cold));
+  }
+  return tiles;
+}
+
 static int print_json(const TuneReport *r, const DeviceInfo *device, const char *path, Error *err) {
   Distance d = distance(r);
   json_t *rows = json_array();
   for (int i = 0; i < r->nrows; i++) {
     const TuneRow *t = &r->rows[i];
+    const char *format = "{s:s, s:s, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:s, s:f, s:f, s:o}";
     json_array_append_new(rows,
-                          json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:s, s:f, s:f}",
-                                    "problem", t->problem, "layer", t->layer, "layers", t->layers,
-                                    "candidates", t->candidates, "wrong", t->wrong, "model_tile",
-                                    t->model.tile, "model_us", t->model.model_us, "us", t->model.us,
-                                    "us_cold", t->model.us_cold, "best_tile", t->best.tile,
-                                    "best_us", t->best.us, "best_us_cold", t->best.us_cold));
+                          json_pack(format, "problem", t->problem, "layer", t->layer, "layers",
+                                    t->layers, "candidates", t->candidates, "wrong", t->wrong,
+                                    "model_tile", t->model.tile, "model_us", t->model.model_us,
+                                    "us", t->model.us, "us_cold", t->model.us_cold, "best_tile",
+                                    t->best.tile, "best_us", t->best.us, "best_us_cold",
+                                    t->best.us_cold, "tiles", json_tiles(t)));
   }
   json_t *o = json_pack("{s:i, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "schema_version", 1, "device",
                         device->name, "file", path, "us_by_model", d.model_us, "us_by_best",

@@ -112,19 +112,19 @@ static TuningEntry entry_of(const Variants *v, int i, const double *us, const do
 
 static int measure(Session *s, TuneRow *row) {
   const Variants *v = &s->variants;
-  bool right[kMostVariants] = {0};
   double us[kMostVariants] = {0}, cold[kMostVariants] = {0};
   int code = run_entry(s->loaded, "init", s->err);
   if (!code) code = fill_inputs(s);
-  if (!code) code = check_all(s, right, row);
+  if (!code) code = check_all(s, row->right, row);
   if (!code) code = s->options->timer(s->options->user, s->loaded, v, us, cold, s->err);
   if (code) return code;
   int best = -1;
   for (int i = 0; i < v->count; i++)
-    if (right[i] && (best < 0 || us[i] < us[best])) best = i;
+    if (row->right[i] && (best < 0 || us[i] < us[best])) best = i;
+  for (int i = 0; i < v->count; i++) row->all[i] = entry_of(v, i, us, cold);
   row->candidates = v->count;
-  row->model = entry_of(v, 0, us, cold);
-  row->best = entry_of(v, best, us, cold);
+  row->model = row->all[0];
+  row->best = row->all[best];
   return ExitOk;
 }
 

@@ -182,6 +182,7 @@ static const char *find_bound(const Scope *s, const Node *n, const Index *at) {
 
 static const char *float_literal(Arena *a, double v) {
   if (isnan(v)) return "nn_nan()";
+  if (isinf((float)v) || (float)v == 0) v = (float)v; // of no float's size: no literal as written
   if (isinf(v)) return v > 0 ? "nn_inf()" : "(-nn_inf())";
   char text[40];
   snprintf(text, sizeof text, "%.9g", v);

@@ -28,6 +28,7 @@ static Device take(void) {
   EXPECT(!cuMemAlloc(&d.image, sizeof image));
   EXPECT(!cuMemAlloc(&d.probabilities, sizeof wanted));
   EXPECT(!cuMemcpyHtoD(d.image, image, sizeof image));
+  EXPECT(!cuCtxSynchronize()); // the last of a copy may come later, and other streams do not wait
   return d;
 }
 
@@ -41,6 +42,7 @@ static int is_right(Device d) { // and spoils it
   EXPECT(!cuCtxSynchronize());
   EXPECT(!cuMemcpyDtoH(got, d.probabilities, sizeof got));
   EXPECT(!cuMemsetD8(d.probabilities, 0xff, sizeof got));
+  EXPECT(!cuCtxSynchronize());
   return !memcmp(got, wanted, sizeof got);
 }
 
@@ -113,6 +115,7 @@ static void in_callers_graph(lenet *net, CUstream stream) {
   CUgraph graph;
   CUgraphExec exec;
   EXPECT(!cuMemsetD8(d.image, 0, sizeof image));
+  EXPECT(!cuCtxSynchronize());
   EXPECT(!cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   EXPECT(!cuMemcpyHtoDAsync(d.image, image, sizeof image, stream)); // before it: the caller's own
   EXPECT(!lenet_run(net, &in, &out, stream));

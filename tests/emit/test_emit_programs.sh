@@ -22,13 +22,15 @@ stored() ( # and a wrong result is reported
     truncate -s -8 lenet_check.bin && printf '\0\0\0\0\0\0\360\77' >>lenet_check.bin &&
     ! ./lenet_check >said && grep -q fail said
 )
+example() ( # what others are compared with: probabilities.bin
+  compile "cc $strict" "$work/lenet" lenet example.c && cd "$work/lenet" && ./example ../image.bin
+)
 listed() ( # the kernels alone, launched by host code of the test's own
   local dir=$work/kernels libraries=$links
   [ "$NNGEN_DEVICE" = sim ] || libraries="-lnvrtc -lcuda"
   emit models/lenet.lua "$dir" --kernels-only &&
     [ "$(ls "$dir" | tr '\n' ' ')" = 'README.md lenet.cu lenet.json ' ] || return
-  cp "$work/lenet/lenet.safetensors" "$dir" && compile "cc $strict" "$work/lenet" lenet example.c &&
-    (cd "$work/lenet" && ./example ../image.bin) && cd "$dir" &&
+  cp "$work/lenet/lenet.safetensors" "$dir" && cd "$dir" &&
     cc -std=c11 -Wall -Wextra -Werror -I"$cuda/include" -o launch "$root/tests/emit/launch.c" \
       $libraries -ljansson &&
     NNGEN_SIM_FRONTEND=nvrtc ./launch lenet ../image.bin &&
@@ -67,6 +69,7 @@ int main() {
   if (cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) || cuMemAlloc(&d, 4096))
     return 4;
   cuMemcpyHtoD(d, image.data(), 3136);
+  cuCtxSynchronize();
   lenet_cpp::Graph graph = net.capture({d}, {d + 3136});
   graph.replay();
   cuMemcpyDtoH(again.data(), d + 3136, 40);
@@ -112,6 +115,7 @@ by_nvcc() ( # the kernels are CUDA C++ that nvcc takes as it is
 
 ok "two networks on four threads" two
 ok "stored results: pass, and fail when they are off" stored
+ok "the example" example
 if echo '#include <jansson.h>' | cc -E - >"$work/out" 2>&1; then
   ok "kernels launched from the list" listed
 else skip "kernels launched from the list" "wants jansson.h"; fi
