@@ -17,7 +17,17 @@ typedef struct Session { // one problem on the device
 
 // ---- data -------------------------------------------------------------------------------------
 
-static int tensor_of(const Plan *p, const Node *n) {
+// The state in whose place this value is written; null: it has a place of its own.
+static const Node *state_of(const Graph *g, const Node *value) {
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].in_place && g->updates[i].value == value) return g->updates[i].state;
+  return NULL;
+}
+
+static int tensor_of(const Session *s, const Node *n) {
+  const Plan *p = s->variants.plan;
+  const Node *state = state_of(s->compiler->graph, n);
+  if (state) n = state;
   for (int i = 0; i < p->ntensors; i++)
     if (p->tensors[i].value == n->id) return i;
   die("the plan has no tensor for %%%d", n->id);
@@ -28,7 +38,7 @@ static int fill_inputs(Session *s) { // values between -1 and 1, the same in eve
   uint64_t state = 1;
   int code = ExitOk;
   for (int i = 0; !code && i < g->ninputs; i++) {
-    int tensor = tensor_of(s->variants.plan, g->inputs[i]);
+    int tensor = tensor_of(s, g->inputs[i]);
     int64_t count = tensor_count(&s->variants.plan->tensors[tensor]);
     float *values = base_alloc((size_t)count, sizeof *values);
     for (int64_t k = 0; k < count; k++) {
@@ -45,7 +55,7 @@ static int poison_outputs(Session *s) { // all ones: a NaN in every float format
   const Group *g = s->variants.group;
   int code = ExitOk;
   for (int i = 0; !code && i < g->noutputs; i++) {
-    int tensor = tensor_of(s->variants.plan, g->outputs[i]);
+    int tensor = tensor_of(s, g->outputs[i]);
     size_t bytes = (size_t)s->variants.plan->tensors[tensor].bytes;
     char *ones = base_alloc(bytes, 1);
     memset(ones, 0xff, bytes);
@@ -57,7 +67,7 @@ static int poison_outputs(Session *s) { // all ones: a NaN in every float format
 
 static bool read_value(void *user, const Node *n, double *values) {
   Session *s = user;
-  int tensor = tensor_of(s->variants.plan, n);
+  int tensor = tensor_of(s, n);
   int64_t count = type_count(&n->type);
   float *floats = base_alloc((size_t)count, sizeof *floats);
   int code = tensor_read_floats(s->loaded, tensor, floats, count, s->err);
@@ -141,12 +151,20 @@ static int tune_group(Compiler *c, Device *device, const TuneOptions *o, Group *
 
 // ---- the model --------------------------------------------------------------------------------
 
+// Does the kernel read a state that it writes? Each run would have other inputs.
+static bool changes_its_input(const Group *g) {
+  for (int i = 0; i < g->noutputs; i++)
+    for (int k = 0; k < g->ninputs; k++)
+      if (state_of(g->graph, g->outputs[i]) == g->inputs[k]) return true;
+  return false;
+}
+
 // A row for each problem among the contractions of `infer`; where[] is the group of each.
 static int list_problems(Compiler *c, TuneRow *rows, Group **where) {
   int count = 0;
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
-    if (!g->tm->candidates || g->fixed) continue;
+    if (!g->tm->candidates || g->fixed || changes_its_input(g)) continue;
     const char *problem = tuning_problem(g);
     int at = 0;
     while (at < count && strcmp(rows[at].problem, problem)) at++;

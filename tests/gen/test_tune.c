@@ -321,6 +321,37 @@ static void tunes(void **state) {
   device_close(device);
 }
 
+// A product that is written in a state's place is measured; one that also reads the state is not.
+static void states(void **state) {
+  (void)state;
+  static const char text[] =
+      "local nn = require 'nn'\n"
+      "local function stored(name, n) return nn.state(name, {32, n}, {dtype = 'auto'}) end\n"
+      "local x, z = stored('x', 64), stored('z', 64)\n"
+      "local y, sum = stored('y', 32), stored('sum', 48)\n"
+      "nn.update(y, x:linear('a', {out = 32}))\n"
+      "nn.update(sum, sum + z:linear('b', {out = 48}))\n";
+  Device *device = open_device();
+  write_text(in_dir("m.lua"), text);
+  Tuning *tuning = tuning_new();
+  Compiler c;
+  Error err = {0};
+  TuneReport report;
+  int calls = 0;
+  compile_tuned(&c, "fp16", NULL, NULL);
+  warnings[0] = 0;
+  if (tune(&c, device, tuning, &calls, &report, &err)) fail_msg("%s", err.message);
+  assert_string_equal(warnings, "");
+  assert_int_equal(report.nrows, 1);
+  assert_string_equal(report.rows[0].layer, "a");
+  for (int i = 0; i < report.rows[0].candidates; i++) assert_true(report.rows[0].right[i]);
+  assert_string_equal(report.rows[0].all[0].tile, report.rows[0].model.tile);
+  free(report.rows);
+  compile_close(&c);
+  tuning_free(tuning);
+  device_close(device);
+}
+
 static void stored_each(void **state) {
   (void)state;
   Device *device = open_device();
@@ -424,7 +455,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(refused_files), cmocka_unit_test(missing_file),
       cmocka_unit_test(damaged_files), cmocka_unit_test(write_and_merge), cmocka_unit_test(tunes),
-      cmocka_unit_test(stored_each), cmocka_unit_test(stale), cmocka_unit_test(wrong_candidates),
+      cmocka_unit_test(states), cmocka_unit_test(stored_each), cmocka_unit_test(stale),
+      cmocka_unit_test(wrong_candidates),
   };
   return cmocka_run_group_tests(tests, prepare, clean);
 }
