@@ -1,11 +1,15 @@
 // sched_cost.c: what a contraction would cost if it were cut in a given way, by a model of one SM.
 //
 // Five things bound a launch: arithmetic, the port of shared memory, the issue of instructions, L2,
-// DRAM; and, where too few warps share an SM, the latency of one block of k after the other. The
-// time is a little more than the largest of them, since they do not overlap perfectly. No time has
-// been fitted. What depends on the unit that multiplies is in its record (sched_units.c). Assumed
-// are 800 clocks for a load under load, 40 for a barrier, the instructions of an element that is
-// gathered and of an output, and how many of the 155 to 256 before a loop are not its first copies.
+// DRAM; and, where too few warps share an SM, the latency of one block of k after the other, of
+// which its instructions are a part: a warp issues one in kTurn clocks. The time is a little more
+// than the largest of them, since they do not overlap perfectly. What a block does before and after
+// its loop only other blocks of its SM can hide. What depends on the unit that multiplies is in its
+// record (sched_units.c). Assumed are 800 clocks for a load under load, 40 for a barrier, the
+// instructions of an element that is gathered, and how many of the 155 to 256 before a loop are not
+// its first copies. kTurn, kOutputIssue and the launch gap are fitted to 214 kernels of ResNet-18
+// and the attention block on an H200 (tests/bench/NOTES.md): modelled / measured was 0.86 in the
+// geometric mean before, and is 1.00; the root mean square of its logarithm is 0.12.
 #include "sched.h"
 
 #include <math.h>
@@ -16,11 +20,14 @@ enum {
   kLoopIssue = 28,   // for each block of k: waits, stages, branches,
   kCopyIssue = 3,    // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 1,     // and to tell whether its tap is inside; all counted in SASS for sm_90a
-  kOutputIssue = 6,  // of one output in the epilogue
+  kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
   kStateIssue = 6,   // and of one that a row's statistics take in: an estimate, as the next
   kJoinIssue = 30,   // of two states joined
+  kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12    // of k: their sums are added in groups
 };
+
+static const double kTurn = 2.5; // clocks between two instructions of a warp
 
 // ---- what a block needs -------------------------------------------------------------------------
 
@@ -115,6 +122,16 @@ static double issue_clocks(const Tile *t, const Product *p) {
   return (tile_warps(t) * (t->unit->issue(t, p) + kLoopIssue) + loads) / kSchedulers;
 }
 
+// Clocks for each instruction of every warp of a block, alone on its SM.
+static double turn_clocks(const Tile *t) {
+  return fmax(tile_warps(t) / kSchedulers, kTurn);
+}
+
+// The instructions of one block of k, one after the other.
+static double chain_clocks(const Tile *t, const Product *p) {
+  return issue_clocks(t, p) * kSchedulers / tile_warps(t) * kTurn;
+}
+
 // ---- the launch --------------------------------------------------------------------------------
 
 // The time of parts that overlap, but not quite: two equal ones cost a fifth more than one.
@@ -196,6 +213,38 @@ static double state_clocks(const Tile *t, const Product *p, const Group *g) {
   return t->n / 4. * kReadClocks + (tiles > 1 ? kLastBlock + kLoadClocks + tiles * kReadClocks : 0);
 }
 
+// Operations of maps on each output.
+static double output_flops(const Group *g, double outputs) {
+  double flops = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool map = n->op->cls == OpMap && (double)type_count(&n->type) >= outputs;
+    flops += map ? n->op->flops : 0;
+  }
+  return flops;
+}
+
+// Does the epilogue read tensors as large as the product?
+static bool reads_more(const Group *g, const Product *p) {
+  for (int i = 0; i < g->ninputs; i++) {
+    const Node *x = g->inputs[i];
+    bool operand = x == p->a.base || x == p->b.base;
+    if (!operand && type_count(&x->type) >= p->batch * p->m * p->n) return true;
+  }
+  return false;
+}
+
+// From the last block of k to the end: the outputs are staged, read by neighbours, computed with,
+// written.
+static double finish_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
+  double outputs = t->m * (double)t->n, all = (double)(p->batch * p->m * p->n), lanes = 8;
+  double issue = outputs * (kOutputIssue + output_flops(g, all)) + state_issue(t, g);
+  double reads = reads_more(g, p) ? ceil(outputs / (tile_threads(t) * lanes * kAtOnce)) : 0;
+  double written = (double)g->bytes_written * fmin(1, outputs / all);
+  return issue / kWarp / tile_warps(t) * turn_clocks(t) + 2 * outputs * 4 / kSmemRate +
+         reads * kLoadClocks + written / (arch->l2_rate / arch->sms) * arch->clock * 1e9;
+}
+
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   Cost c = {.per_sm = tile_blocks_per_sm(t, p, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
@@ -203,19 +252,18 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   double on_sm = ceil(blocks / arch->sms), rounds = ceil(on_sm / c.per_sm);
   double row = kRowBytes / (double)p->size, depth = tile_depth(t, p) / row; // blocks of k
   double math = 2 * t->m * t->n * row / (t->unit->rate(arch, p->size) / arch->sms * clock);
-  double outputs = t->m * (double)t->n;
   c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
   c.math = on_sm * depth * math * clock;
-  c.smem = on_sm * (depth * smem_clocks(t) + 2 * outputs * 4 / kSmemRate) * clock;
-  double epilogue = outputs * kOutputIssue + state_issue(t, g);
-  c.issue = on_sm * clock * (depth * issue_clocks(t, p) + epilogue / kWarp / kSchedulers);
+  c.smem = on_sm * depth * smem_clocks(t) * clock;
+  c.issue = on_sm * depth * issue_clocks(t, p) * clock;
   c.l2 = on_sm * depth * (t->m + t->n) * kRowBytes / (arch->l2_rate / arch->sms);
   c.dram = sched_dram_seconds(g, arch);
-  double turn[] = {t->unit->serial(t, math), load_clocks(t, p)};
-  c.wait = rounds * ceil(depth) * cost_together(turn, 2) * clock;
-  // A block finds its place and fills its ring once; later ones while others of their SM multiply.
-  double begin = tile_warps(t) * kSetupIssue / kSchedulers + kLoadClocks;
-  c.fill = begin * (1 + (rounds - 1) / c.per_sm) * clock;
+  double turn[] = {t->unit->serial(t, math), load_clocks(t, p), chain_clocks(t, p)};
+  c.wait = rounds * ceil(depth) * cost_together(turn, 3) * clock;
+  // A block finds its place and fills its ring once, and ends once; later ones while others of
+  // their SM multiply.
+  double ends = kSetupIssue * turn_clocks(t) + kLoadClocks + finish_clocks(t, p, g, arch);
+  c.fill = ends * (1 + (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch) + state_clocks(t, p, g) * clock;
   // Without tensor cores the products are themselves what is issued.
   double math_bound = t->unit->tensor_cores ? c.math : fmax(c.math, c.issue),

@@ -2,6 +2,26 @@
 #pragma once
 #include "lib/tile.cuh"
 
+// Calls each(row) for rows `first`, first + kStep, ... of a tile of kTileM, of which the product has
+// `rows`; a multiple of kMultiple. Some are taken at once, so that what they read from memory is on
+// its way together: the time of a load is many times that of what is done with it.
+template <int kTileM, int kStep, int kMultiple, class Each>
+__device__ __forceinline__ void each_row(int first, int rows, Each each) {
+  constexpr int kTurns = kTileM / kStep;  // of all threads
+  constexpr int kAtOnce = kTurns % 4 == 0 ? 4 : kTurns % 3 == 0 ? 3 : kTurns % 2 == 0 ? 2 : 1;
+  int row = first;
+  if (kMultiple % kTileM == 0 || rows >= kTileM) {
+#pragma unroll 1
+    for (; row < kTurns * kStep; row += kAtOnce * kStep)
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) each(row + i * kStep);
+    if (kTileM % kStep && row < kTileM) each(row);
+  } else {
+#pragma unroll 1
+    for (; row < kTileM && row < rows; row += kStep) each(row);
+  }
+}
+
 // Calls each(m, n, outputs) for those of the `rows` x kN outputs that are in the tile from (m0, n0)
 // on, kLanes neighbours along n at a time; `rows` is a multiple of kM. A thread keeps its columns,
 // where there are threads for all of them.
@@ -13,11 +33,10 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
 #pragma unroll
   for (int first = 0; first < kAll; first += kAlongN) {
     const int column = (first + threadIdx.x % kAlongN) * kLanes, n = n0 + column;
-    for (int row = threadIdx.x / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-      const int m = m0 + row;
-      if ((kM % kTileM && m >= rows) || (kN % kTileN && n >= kN)) break;
-      each(m, n, read_staged<kLanes>(staged, kTileN, row, column));
-    }
+    if (kN % kTileN && n >= kN) break;
+    each_row<kTileM, kThreads / kAlongN, kM>(threadIdx.x / kAlongN, rows - m0, [&](int row) {
+      each(m0 + row, n, read_staged<kLanes>(staged, kTileN, row, column));
+    });
   }
 }
 
@@ -29,10 +48,8 @@ __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, i
   constexpr int kHalf = kTileN / 2, kAlongN = kHalf / kLanes;
   static_assert(kN % kTileN == 0, "whole tiles of columns");
   const int column = threadIdx.x % kAlongN * kLanes;
-  for (int row = threadIdx.x / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (kM % kTileM && m >= rows) break;
-    each(m, n0 / 2 + column, read_staged<kLanes>(staged, kTileN, row, column),
+  each_row<kTileM, kThreads / kAlongN, kM>(threadIdx.x / kAlongN, rows - m0, [&](int row) {
+    each(m0 + row, n0 / 2 + column, read_staged<kLanes>(staged, kTileN, row, column),
          read_staged<kLanes>(staged, kTileN, row, kHalf + column));
-  }
+  });
 }

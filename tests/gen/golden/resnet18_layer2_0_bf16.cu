@@ -584,7 +584,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
 //   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
 //   in  g_bn2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
 //   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
-// grid 56x1x1 of 64 threads, 22544 bytes of dynamic shared memory
+// grid 196x1x1 of 128 threads, 18448 bytes of dynamic shared memory
 // 13146112 FLOP, 317952 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -594,12 +594,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kN = 128;
-constexpr int kTileM = 56, kTileN = 32;
-constexpr int kWarpM = 56, kWarpN = 16;  // outputs per warp
+constexpr int kTileM = 8, kTileN = 64;
+constexpr int kWarpM = 8, kWarpN = 16;  // outputs per warp
 constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 2;
-constexpr int kThreads = 64;
-constexpr int kBlocksPerSm = 8;
+constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 7;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = bf16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
@@ -655,7 +655,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 22544, "the planner's figure");
+static_assert(sizeof(Smem) <= 18448, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_downsample_0_downsample_1_add_relu(
   const bf16 *__restrict__ g_relu,
