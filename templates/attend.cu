@@ -32,7 +32,8 @@ constexpr int kSlack = $(k.weighing and 0 or 8);  // a power is at most 2 to thi
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
-using Warp = SoftmaxWarp<$(unit), T, kDepth, kN, kWarpM, kTileKeys>;
+constexpr int kParts = $(k.parts), kPartKeys = kTileKeys / kParts;  // of a tile
+using Warp = SoftmaxWarp<$(unit), T, kDepth, kN, kWarpM, kPartKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")
 //@ if k.states then
@@ -137,25 +138,39 @@ $(k.weighing.body)
     nn_sync();  // this tile has landed for all, and the one before it has been read by all
     const int after = next(tile + 1);
     if (after < end) load(after, stage ^ 1);
-    Warp::Scores scores;
-    warp.multiply(scores, smem.k[stage]);
-    const int m = m0 + row0, key = tile * kTileKeys;
+    // The scores of a part are multiplied while the powers of the one before it are computed.
+    auto multiply = [&](int part, Warp::Part &to) {
+      warp.multiply(to.scores, smem.k[stage] + part * (kPartKeys * Warp::Depth::kBytes));
+    };
+    auto rebase = [&](int part, Warp::Part &of) {
+      const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
 //@ if k.masking then
-    if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
-      apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, plain_score);
-    } else {
-      apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, score);
-    }
+      if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
+        apply_scores<Warp::Tile, kM, kKeys>(of.scores, m, key, plain_score);
+      } else {
+        apply_scores<Warp::Tile, kM, kKeys>(of.scores, m, key, score);
+      }
 //@ else
-    apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, score);
+      apply_scores<Warp::Tile, kM, kKeys>(of.scores, m, key, score);
 //@ end
-    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(
-        scores, kKeys % kTileKeys, -nn_inf());
-    warp.power<kSlack>(scores, kScale * kLog2e);
+      if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(
+          of.scores, kKeys % kTileKeys - part * kPartKeys, -nn_inf());
+      warp.rebase<kSlack>(of, kScale * kLog2e);
+    };
+    Warp::Part parts[kParts];
+    multiply(0, parts[0]);
+    rebase(0, parts[0]);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      if (part + 1 < kParts) multiply(part + 1, parts[part + 1]);
+      warp.power(parts[part], kScale * kLog2e);
 //@ if k.weighing then
-    apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, weighed);
+      apply_scores<Warp::Tile, kM, kKeys>(
+          parts[part].scores, m0 + row0, tile * kTileKeys + part * kPartKeys, weighed);
 //@ end
-    warp.weigh(scores, smem.v[stage]);
+      warp.weigh(parts[part].scores, smem.v[stage] + part * (kPartKeys * Warp::Width::kBytes));
+      if (part + 1 < kParts) rebase(part + 1, parts[part + 1]);
+    }
     tile = after;
   }
   warp.settle(kScale * kLog2e);

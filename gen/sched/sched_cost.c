@@ -21,8 +21,9 @@ enum {
   kCopyIssue = 3,    // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 1,     // and to tell whether its tap is inside; all counted in SASS for sm_90a
   kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
-  kStateIssue = 6,   // and of one that a row's statistics take in: an estimate, as the next
-  kJoinIssue = 30,   // of two states joined
+  kStateIssue = 40,  // and of one that a row's statistics take in: counted on an H200
+  kJoinIssue = 30,   // of two states joined: an estimate
+  kJoinClocks = 40,  // four at once: a division and what depends on it
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12    // of k: their sums are added in groups
 };
@@ -210,7 +211,7 @@ static double state_issue(const Tile *t, const Group *g) {
 static double state_clocks(const Tile *t, const Product *p, const Group *g) {
   double tiles = (double)ceil_div(p->n, t->n);
   if (!group_statistic(g)) return 0;
-  return t->n / 4. * kReadClocks + (tiles > 1 ? kLastBlock + kLoadClocks + tiles * kReadClocks : 0);
+  return t->n / 4. * kJoinClocks + (tiles > 1 ? kLastBlock + kLoadClocks + tiles * kJoinClocks : 0);
 }
 
 // Operations of maps on each output.

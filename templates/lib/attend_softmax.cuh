@@ -33,7 +33,10 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
   using Sums = typename Unit::template ValueSums<T, kWidth, kWarpRows, kTileKeys>;
   static constexpr int kRows = Tile::kRowsOfLane, kKeys = Tile::kKeysOfLane,
                        kOuts = Sums::kOutsOfLane;
-  using Scores = typename Tile::Scores;
+  struct Part {  // of a tile: scores, and what is subtracted from those of each row
+    typename Tile::Scores scores;
+    float less[kRows];
+  };
   // Of a row: its largest score, its base, the sum of its powers (this lane's part).
   float most[kRows], base[kRows], sum[kRows];
 
@@ -60,45 +63,49 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     base[r] = to;
   }
 
-  // Scores become 2^(scale * (score - the row's base)).
-  template <int kSlack> __device__ __forceinline__ void power(Scores &scores, float scale) {
-    float next[kRows], less[kRows];
+  // The base of each row follows its largest score, if that is larger by kSlack.
+  template <int kSlack> __device__ __forceinline__ void rebase(Part &part, float scale) {
+    float next[kRows];
     bool changed = false, far = false;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-      for (int c = 0; c < kKeys; ++c) most[r] = nn_max(most[r], Tile::at(scores, r, c));
+      for (int c = 0; c < kKeys; ++c) most[r] = nn_max(most[r], Tile::at(part.scores, r, c));
 #pragma unroll
       for (int mask = 1; mask < Tile::kSharing; mask *= 2)
         most[r] = nn_max(most[r], nn_shfl_xor(most[r], mask));
       next[r] = (most[r] - base[r]) * scale <= kSlack ? base[r] : most[r];
       changed = changed || next[r] != base[r];
       // While all keys are masked there is nothing to subtract.
-      less[r] = next[r] == -nn_inf() ? 0.f : nn_fma(next[r], scale, 0.f);
-      far = far || is_far(less[r]);
+      part.less[r] = next[r] == -nn_inf() ? 0.f : nn_fma(next[r], scale, 0.f);
+      far = far || is_far(part.less[r]);
     }
     if (nn_ballot(changed))
 #pragma unroll
       for (int r = 0; r < kRows; ++r) follow(r, next[r], scale);
     if (nn_ballot(far))
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) approach(scores, r, less[r]);
+      for (int r = 0; r < kRows; ++r) approach(part, r);
+  }
+
+  // Scores become 2^(scale * (score - the row's base)).
+  __device__ __forceinline__ void power(Part &part, float scale) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
 #pragma unroll
       for (int c = 0; c < kKeys; ++c) {
-        float &score = Tile::at(scores, r, c);
-        score = nn_exp2_fast(nn_fma(score, scale, -less[r]));
+        float &score = Tile::at(part.scores, r, c);
+        score = nn_exp2_fast(nn_fma(score, scale, -part.less[r]));
         sum[r] += score;
       }
   }
 
   // The base is taken from the scores of row r if their products with the scale are far from 0.
-  __device__ __forceinline__ void approach(Scores &scores, int r, float &less) {
-    if (!is_far(less)) return;
-    less = 0.f;
+  __device__ __forceinline__ void approach(Part &part, int r) {
+    if (!is_far(part.less[r])) return;
+    part.less[r] = 0.f;
 #pragma unroll
-    for (int c = 0; c < kKeys; ++c) Tile::at(scores, r, c) -= base[r];
+    for (int c = 0; c < kKeys; ++c) Tile::at(part.scores, r, c) -= base[r];
   }
 
   // The base of each row becomes its largest score.

@@ -29,15 +29,27 @@ __device__ inline void stage_state(float *staged_out, int stride, int row, int c
 }
 
 // The joined state of a row of the tile, of its first `columns`. Neighbouring threads have
-// neighbouring rows: each begins elsewhere, so that they meet different banks.
+// neighbouring rows: each begins elsewhere, so that they meet different banks. Four at once: joining
+// two may be a division and what depends on it.
 template <class State, int kTileN, int kLanes>
 __device__ inline State tile_row_state(const float *staged_out, int row, int columns) {
-  State state;
-  clear(state);
+  constexpr int kAtOnce = 4;
+  State states[kAtOnce];
+#pragma unroll
+  for (int j = 0; j < kAtOnce; ++j) clear(states[j]);
   const int count = columns / kLanes;
-  for (int i = 0, at = row % count; i < count; ++i, at = at + 1 < count ? at + 1 : 0)
+  int at = row % count;
+  auto join = [&](State &state) {
     state = combine(state, kept_state<State>(staged_out + staged(kTileN, row, at * kLanes), 1));
-  return state;
+    at = at + 1 < count ? at + 1 : 0;
+  };
+#pragma unroll 1
+  for (int i = 0; i < count / kAtOnce; ++i)
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) join(states[j]);
+#pragma unroll 1
+  for (int i = 0; i < count % kAtOnce; ++i) join(states[0]);
+  return combine(combine(states[0], states[1]), combine(states[2], states[3]));
 }
 
 // Calls each(m, state) for the rows of the tile from m0 on, the first kM, with the states of whole
