@@ -73,6 +73,9 @@ static void set_flags(JitBuild *build) {
   build->flags[build->nflags++] = "--std=c++17";
   build->flags[build->nflags++] = "--ptxas-options=-v";
   if (build->options->line_info) build->flags[build->nflags++] = "-lineinfo";
+  // What NVRTC takes from a cache of its own (12.9 and newer, beside a driver) comes without a log.
+  if (!build->toolkit->simulator && build->toolkit->version >= 12090)
+    build->flags[build->nflags++] = "--no-cache";
 }
 
 static bool allocate(JitBuild *build) {

@@ -23,19 +23,29 @@ __device__ inline bool sum_parts(float *staged, float *parts, int part, int *cou
   constexpr int kGroups = (kParts + kGroup - 1) / kGroup;
   const int group = part / kGroup, begin = group * kGroup;
   const int size = begin + kGroup < kParts ? kGroup : kParts - begin;
+  constexpr int kTurn = kThreads * 4;  // values
+  constexpr int kAtOnce = kValues % kTurn == 0 ? nn_at_once(kValues / kTurn) : 1;
   // Keeps the tile as part `to`; the last of `count` blocks adds as many parts, `step` apart.
   auto meet = [&](int to, int *counter, int count, int first, int step) {
-    for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4)
+    for (int at = threadIdx.x * 4; at < kValues; at += kTurn)
       nn_store<4>(parts + to * kValues + at, nn_load<4>(staged + at));
     if (!last_to_arrive(counter, count, last)) return false;
-    for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4) {
-      Vec<float, 4> sum = nn_load<4>(parts + first * kValues + at);
+#pragma unroll 1
+    for (int at = threadIdx.x * 4; at < kValues; at += kAtOnce * kTurn) {
+      Vec<float, 4> sum[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+        sum[i] = nn_load<4>(parts + first * kValues + at + i * kTurn);
 #pragma unroll 4
-      for (int p = 1; p < count; ++p) {
-        const Vec<float, 4> next = nn_load<4>(parts + (first + p * step) * kValues + at);
-        for (int j = 0; j < 4; ++j) sum[j] += next[j];
-      }
-      nn_store<4>(staged + at, sum);
+      for (int p = 1; p < count; ++p)
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          const float *part_p = parts + (first + p * step) * kValues;
+          const Vec<float, 4> next = nn_load<4>(part_p + at + i * kTurn);
+          for (int j = 0; j < 4; ++j) sum[i][j] += next[j];
+        }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) nn_store<4>(staged + at + i * kTurn, sum[i]);
     }
     nn_sync();
     return true;

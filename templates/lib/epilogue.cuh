@@ -2,27 +2,34 @@
 #pragma once
 #include "lib/tile.cuh"
 
+// each(row) for kCount rows, kStep apart, then what these calls gave.
+template <int kCount, int kStep, class Each, class... Rest>
+__device__ __forceinline__ void each_of(int row, Each each, Rest... rest) {
+  if constexpr (sizeof...(Rest) < kCount)
+    each_of<kCount, kStep>(row + kStep, each, rest..., each(row));
+  else
+    (rest(), ...);
+}
+
 // Calls each(row) for rows `first`, first + kStep, ... of a tile of kTileM, of which the product has
-// `rows`; a multiple of kMultiple. Some are taken at once, so that what they read from memory is on
-// its way together: the time of a load is many times that of what is done with it.
+// `rows`; a multiple of kMultiple. It loads what the row needs and gives the rest as a function,
+// which is called when some rows are under way.
 template <int kTileM, int kStep, int kMultiple, class Each>
 __device__ __forceinline__ void each_row(int first, int rows, Each each) {
   constexpr int kTurns = kTileM / kStep;  // of all threads
-  constexpr int kAtOnce = kTurns % 4 == 0 ? 4 : kTurns % 3 == 0 ? 3 : kTurns % 2 == 0 ? 2 : 1;
+  constexpr int kAtOnce = nn_at_once(kTurns);
   int row = first;
   if (kMultiple % kTileM == 0 || rows >= kTileM) {
 #pragma unroll 1
-    for (; row < kTurns * kStep; row += kAtOnce * kStep)
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) each(row + i * kStep);
-    if (kTileM % kStep && row < kTileM) each(row);
+    for (; row < kTurns * kStep; row += kAtOnce * kStep) each_of<kAtOnce, kStep>(row, each);
+    if (kTileM % kStep && row < kTileM) each(row)();
   } else {
 #pragma unroll 1
-    for (; row < kTileM && row < rows; row += kStep) each(row);
+    for (; row < kTileM && row < rows; row += kStep) each(row)();
   }
 }
 
-// Calls each(m, n, outputs) for those of the `rows` x kN outputs that are in the tile from (m0, n0)
+// Calls each(m, n)(outputs) for those of the `rows` x kN outputs that are in the tile from (m0, n0)
 // on, kLanes neighbours along n at a time; `rows` is a multiple of kM. A thread keeps its columns,
 // where there are threads for all of them.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
@@ -35,13 +42,14 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
     const int column = (first + threadIdx.x % kAlongN) * kLanes, n = n0 + column;
     if (kN % kTileN && n >= kN) break;
     each_row<kTileM, kThreads / kAlongN, kM>(threadIdx.x / kAlongN, rows - m0, [&](int row) {
-      each(m0 + row, n, read_staged<kLanes>(staged, kTileN, row, column));
+      auto outputs = each(m0 + row, n);
+      return [=]() mutable { outputs(read_staged<kLanes>(staged, kTileN, row, column)); };
     });
   }
 }
 
-// The same where columns of a product stand beside those of its other half: calls each(m, n,
-// outputs, others), n a column of half of the product, `others` those of the second half.
+// The same where columns of a product stand beside those of its other half: calls each(m, n)(outputs,
+// others), n a column of half of the product, `others` those of the second half.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
 __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, int rows,
                                           Each each) {
@@ -49,7 +57,10 @@ __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, i
   static_assert(kN % kTileN == 0, "whole tiles of columns");
   const int column = threadIdx.x % kAlongN * kLanes;
   each_row<kTileM, kThreads / kAlongN, kM>(threadIdx.x / kAlongN, rows - m0, [&](int row) {
-    each(m0 + row, n0 / 2 + column, read_staged<kLanes>(staged, kTileN, row, column),
-         read_staged<kLanes>(staged, kTileN, row, kHalf + column));
+    auto outputs = each(m0 + row, n0 / 2 + column);
+    return [=]() mutable {
+      outputs(read_staged<kLanes>(staged, kTileN, row, column),
+              read_staged<kLanes>(staged, kTileN, row, kHalf + column));
+    };
   });
 }

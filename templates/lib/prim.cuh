@@ -30,6 +30,12 @@ template <class T, int N> struct alignas(nn_alignment(int(sizeof(T)) * N)) Vec {
   __device__ __forceinline__ const T &operator[](int i) const { return v[i]; }
 };
 
+// How many of `turns` turns of a loop are taken at once, so that what they load is on its way
+// together: the time of a load is many times that of what is done with it. A divisor of `turns`.
+NN_DEV constexpr int nn_at_once(int turns) {
+  return turns % 4 == 0 ? 4 : turns % 3 == 0 ? 3 : turns % 2 == 0 ? 2 : turns == 7 ? 7 : 1;
+}
+
 // ---- conversions ---------------------------------------------------------------------------
 
 NN_DEV float nn_float(float x); // identity, so that templates need not ask for the type

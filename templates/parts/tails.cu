@@ -3,39 +3,54 @@
 //@ -- where that is, `apart` columns on.
 //@ local outputs = "const Vec<float, kLanes> &acc"
 //@ if k.pair then outputs = outputs .. ", const Vec<float, kLanes> &acc_2" end
-//@ local given = "m, n, acc" .. (k.pair and ", acc_2" or "")
+//@ local given = "acc" .. (k.pair and ", acc_2" or "")
+//@ local kept = "=, &smem"
+//@ for _, c in ipairs(k.columns or {}) do kept = kept .. ", &" .. c.name end
 //@ for i, t in ipairs(k.tails) do
-  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, $(outputs)) {
+//@ local drops = (t.moves or ""):find("return")  -- and loads nothing then
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n) {
 $(t.decode)
+//@ if not drops then
 $(t.moves)
-//@ if t.apart then
-    const auto acc_2 = read_staged<kLanes>(smem.out, kTileN, m - m0, n - n0 + $(t.apart));
-//@ end
 $(t.loads)
+//@ end
+    return [$(kept)]($(outputs)) mutable {
+//@ if drops then
+$(t.moves)
+$(t.loads)
+//@ end
+//@ if t.apart then
+      const auto acc_2 = read_staged<kLanes>(smem.out, kTileN, m - m0, n - n0 + $(t.apart));
+//@ end
 //@ if k.row_states then
-    $(k.row_states.type) states;
-    clear(states);
+      $(k.row_states.type) states;
+      clear(states);
 //@ end
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
+      for (int j = 0; j < kLanes; ++j) {
 //@ if k.row_states then
-      $(k.row_states.type) one;
+        $(k.row_states.type) one;
 //@ end
 $(t.body)
 //@ if k.row_states then
-      states = combine(states, one);
+        states = combine(states, one);
 //@ end
-    }
+      }
 $(t.stores)
 //@ if k.row_states then
-    stage_state(smem.out, kTileN, m - m0, n - n0, states);
+      stage_state(smem.out, kTileN, m - m0, n - n0, states);
 //@ end
+    };
   };
 //@ end
 //@ if #k.tails > 1 then
-  auto epilogue = [&](int m, int n, $(outputs)) {
+  auto epilogue = [&](int m, int n) {
+//@ local all = {}
 //@ for i in ipairs(k.tails) do
-    epilogue$(i)($(given));
+//@ all[i] = ("outputs%d(%s);"):format(i, given)
+    auto outputs$(i) = epilogue$(i)(m, n);
 //@ end
+    return [=]($(outputs)) mutable { $(table.concat(all, " ")) };
   };
 //@ end

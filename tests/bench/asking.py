@@ -1,4 +1,5 @@
 """asking.py: PyTorch's times, asked of peers.py, which is kept running."""
+import importlib.util
 import json
 import os
 import queue
@@ -64,6 +65,10 @@ class Peers:
     def python(self):
         for candidate in (os.environ.get("NNGEN_PEERS_PYTHON"), sys.executable, "python3",
                           "/usr/bin/python3"):
+            if candidate == sys.executable:  # asked without importing them, which takes seconds
+                if all(map(importlib.util.find_spec, ("torch", "torchvision"))):
+                    return candidate
+                continue
             try:
                 if candidate and subprocess.run(
                         [candidate, "-c", "import torch, torchvision"], capture_output=True,

@@ -1,7 +1,7 @@
 """beside.py: the stages of gpu.py that measure attention and whole models beside PyTorch.
 
 A stage has jobs, the most important first; one that does not fit into what is left of its time is
-left out. Contenders of a job take turns, three times. nngen's times lie between device events
+left out. Contenders of a job take turns, three times unless --turns says otherwise. nngen's times lie between device events
 around a replayed graph; PyTorch's too where a variant says "graph".
 """
 import json
@@ -73,7 +73,7 @@ class Beside:
         """The samples of each contender: `ours` says of each of nngen's a function that gives
         samples, and whether it is asked for in each turn, or in the first alone."""
         samples = {}
-        for turn in range(1 if self.dry else 3):
+        for turn in range(1 if self.dry else self.options.turns):
             for variant, (measure, each_turn) in ours.items():
                 if each_turn or turn == 0:
                     samples.setdefault(("nngen", variant), []).append(measure())
@@ -101,7 +101,9 @@ class Beside:
         """Each job that there is time for; those that came to nothing are told. The last of a job's
         fields: whether, or how, it asks for torch.compile."""
         self.result[stage] = []
-        peers = Peers(self)
+        if not self.peers or self.peers.absent:
+            self.peers = Peers(self)
+        peers = self.peers
         took, missed, left_out = 8, [], []
         for job in jobs:
             begin, spent = time.monotonic(), peers.compile_seconds
@@ -116,7 +118,6 @@ class Beside:
             peers.ask(do="forget")
             self.clocks(name(job))
             self.store(unfinished=stage)
-        peers.close()
         if left_out:
             more = f" and {len(left_out) - 4} more" if len(left_out) > 4 else ""
             missed.append(f"left out: {', '.join(left_out[:4])}{more}")

@@ -2,7 +2,8 @@
 """make bench DEVICE=cuda: tests, ceilings, contractions, attention, networks and training on a GPU,
 made to end within 9 minutes.
 
-usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]]
+usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]] [--turns N]
+              [--cache DIR]
 
 Needs a ready-made build/ (`make tests`), python3 and, for the peers, PyTorch; installs nothing.
 Every stage has its share of the seconds that are left; what would go over is left out and said so.
@@ -11,6 +12,9 @@ anew, and prints the tables the README shows. Stages of one commit may be run on
 the table joins them. A row's "tiles" tells who chose them: "model", nngen's cost model; "tuned",
 what `nngen tune` measured in the same call (--only tune,networks). `python3 tests/bench/gpu.py
 --results DIR` is all that `make bench DEVICE=cuda` does.
+
+--turns: how often contenders take turns (3). --cache: a folder of compiled kernels, as `nngen run
+--arch` fills it elsewhere, in place of an empty one; it holds no tuning.json.
 
 --dry-run does the same on libcusim and the CPU, tiny and few times: it shows that the program
 works; its figures are none of a GPU and are stored nowhere.
@@ -71,8 +75,9 @@ class Bench(Beside):
         self.env = dict(os.environ, NNGEN_DEVICE="sim" if self.dry else "cuda", NO_COLOR="1")
         self.work = tempfile.mkdtemp()
         self.path = None  # of the JSON
+        self.peers = None  # of all stages
         if not self.dry:  # without a tuning.json: the cost model's tiles
-            self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
+            self.env["NNGEN_CACHE_DIR"] = options.cache or os.path.join(self.work, "cache")
         # Tuned: (dtype, batch), in whole or in part.
         self.tuning, self.tuned = os.path.join(self.work, "tuning.json"), set()
         if sys.prefix != sys.base_prefix:  # where NVIDIA's wheels are
@@ -327,6 +332,8 @@ class Bench(Beside):
         for name in SHARES:
             self.stage(name)
             self.store()
+        if self.peers:
+            self.peers.close()
         shutil.rmtree(self.work, ignore_errors=True)
         try:
             print(table.text(self.result, whole=True))
@@ -342,6 +349,8 @@ def main():
     parser.add_argument("--results", default=os.path.join(ROOT, "tests/bench/results"))
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--seconds", type=float, default=525)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--cache")
     parser.add_argument("--only", type=lambda text: text.split(","), help="stages, by name")
     options = parser.parse_args()
     for needed in ("build/nngen", "build/tests/bench/bench_gpu"):

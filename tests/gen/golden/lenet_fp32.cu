@@ -156,16 +156,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue = [&](int m, int n) {
     const Vec<float, 2> bias = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> relu_out;
+    return [=, &smem](const Vec<float, kLanes> &acc) mutable {
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float conv1_add = acc[j] + bias[j];
-      const float relu = nn_max(conv1_add, 0.f);
-      relu_out[j] = relu;
-    }
-    nn_store<2>(g_relu + m * 6 + n, nn_cast<float>(relu_out));
+      for (int j = 0; j < kLanes; ++j) {
+        const float conv1_add = acc[j] + bias[j];
+        const float relu = nn_max(conv1_add, 0.f);
+        relu_out[j] = relu;
+      }
+      nn_store<2>(g_relu + m * 6 + n, nn_cast<float>(relu_out));
+    };
   };
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
@@ -387,16 +390,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue = [&](int m, int n) {
     const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + n));
     Vec<float, 4> relu_out;
+    return [=, &smem](const Vec<float, kLanes> &acc) mutable {
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float conv2_add = acc[j] + bias[j];
-      const float relu = nn_max(conv2_add, 0.f);
-      relu_out[j] = relu;
-    }
-    nn_store<4>(g_relu + m * 16 + n, nn_cast<float>(relu_out));
+      for (int j = 0; j < kLanes; ++j) {
+        const float conv2_add = acc[j] + bias[j];
+        const float relu = nn_max(conv2_add, 0.f);
+        relu_out[j] = relu;
+      }
+      nn_store<4>(g_relu + m * 16 + n, nn_cast<float>(relu_out));
+    };
   };
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }

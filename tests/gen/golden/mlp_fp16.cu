@@ -199,16 +199,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
     arrived, &smem.last)) return;
 
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
     Vec<float, 8> relu_out;
+    return [=, &smem](const Vec<float, kLanes> &acc) mutable {
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float fc1_add = acc[j] + bias[j];
-      const float relu = nn_max(fc1_add, 0.f);
-      relu_out[j] = relu;
-    }
-    nn_store<8>(g_relu + m * 256 + n, nn_cast<f16>(relu_out));
+      for (int j = 0; j < kLanes; ++j) {
+        const float fc1_add = acc[j] + bias[j];
+        const float relu = nn_max(fc1_add, 0.f);
+        relu_out[j] = relu;
+      }
+      nn_store<8>(g_relu + m * 256 + n, nn_cast<f16>(relu_out));
+    };
   };
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
@@ -375,16 +378,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
     Vec<float, 8> relu_2_out;
+    return [=, &smem](const Vec<float, kLanes> &acc) mutable {
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float fc2_add = acc[j] + bias[j];
-      const float relu = nn_max(fc2_add, 0.f);
-      relu_2_out[j] = relu;
-    }
-    nn_store<8>(g_relu_2 + m * 256 + n, nn_cast<f16>(relu_2_out));
+      for (int j = 0; j < kLanes; ++j) {
+        const float fc2_add = acc[j] + bias[j];
+        const float relu = nn_max(fc2_add, 0.f);
+        relu_2_out[j] = relu;
+      }
+      nn_store<8>(g_relu_2 + m * 256 + n, nn_cast<f16>(relu_2_out));
+    };
   };
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
@@ -551,15 +557,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue = [&](int m, int n) {
     const Vec<float, 2> bias = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> fc3_2_out;
+    return [=, &smem](const Vec<float, kLanes> &acc) mutable {
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float fc3_add = acc[j] + bias[j];
-      fc3_2_out[j] = fc3_add;
-    }
-    nn_store<2>(g_fc3_2 + m * 10 + n, nn_cast<float>(fc3_2_out));
+      for (int j = 0; j < kLanes; ++j) {
+        const float fc3_add = acc[j] + bias[j];
+        fc3_2_out[j] = fc3_add;
+      }
+      nn_store<2>(g_fc3_2 + m * 10 + n, nn_cast<float>(fc3_2_out));
+    };
   };
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }

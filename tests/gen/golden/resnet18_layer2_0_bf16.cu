@@ -238,16 +238,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bn1_add = nn_float(nn_load<8>(g_bn1_2 + n));
     Vec<float, 8> relu_2_out;
+    return [=, &smem](const Vec<float, kLanes> &acc) mutable {
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float bn1_add_2 = acc[j] + bn1_add[j];
-      const float relu = nn_max(bn1_add_2, 0.f);
-      relu_2_out[j] = relu;
-    }
-    nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
+      for (int j = 0; j < kLanes; ++j) {
+        const float bn1_add_2 = acc[j] + bn1_add[j];
+        const float relu = nn_max(bn1_add_2, 0.f);
+        relu_2_out[j] = relu;
+      }
+      nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
+    };
   };
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
@@ -489,15 +492,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bn2_add = nn_float(nn_load<8>(g_bn2_2 + n));
     Vec<float, 8> bn2_3_out;
+    return [=, &smem](const Vec<float, kLanes> &acc) mutable {
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float bn2_add_2 = acc[j] + bn2_add[j];
-      bn2_3_out[j] = bn2_add_2;
-    }
-    nn_store<8>(g_bn2_3 + m * 128 + n, nn_cast<bf16>(bn2_3_out));
+      for (int j = 0; j < kLanes; ++j) {
+        const float bn2_add_2 = acc[j] + bn2_add[j];
+        bn2_3_out[j] = bn2_add_2;
+      }
+      nn_store<8>(g_bn2_3 + m * 128 + n, nn_cast<bf16>(bn2_3_out));
+    };
   };
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
@@ -717,18 +723,21 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bn2_add = nn_float(nn_load<8>(g_bn2 + m * 128 + n));
     const Vec<float, 8> downsample_1_add = nn_float(nn_load<8>(g_downsample_1_2 + n));
     Vec<float, 8> relu_2_out;
+    return [=, &smem](const Vec<float, kLanes> &acc) mutable {
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float downsample_1_add_2 = acc[j] + downsample_1_add[j];
-      const float add = bn2_add[j] + downsample_1_add_2;
-      const float relu = nn_max(add, 0.f);
-      relu_2_out[j] = relu;
-    }
-    nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
+      for (int j = 0; j < kLanes; ++j) {
+        const float downsample_1_add_2 = acc[j] + downsample_1_add[j];
+        const float add = bn2_add[j] + downsample_1_add_2;
+        const float relu = nn_max(add, 0.f);
+        relu_2_out[j] = relu;
+      }
+      nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
+    };
   };
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
