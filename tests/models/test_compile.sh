@@ -18,6 +18,8 @@ each() { # each NAME ARGUMENTS...: for every GPU in the long run, else one of th
     ok_or_skip "$name $arch" compiles $arch "$@"
   done
 }
+echo 'local nn = require "nn" nn.output("y", nn.input("x", {4}) * 1e-60 + 1e300)' >"$work/far.lua"
+ok_or_skip "constants beyond fp32" compiles sm_80 "$work/far.lua"
 for arch in "${gpus[@]}"; do
   for model in mlp lenet resnet18 resnet34; do
     for dtype in fp32 tf32 fp16 bf16; do
