@@ -2,14 +2,17 @@
 #pragma once
 
 // For all threads of a block: is it the last of `blocks` to call this with `count`? What the others
-// have written before is then visible, and the count is back at 0. `last` is in shared memory.
+// have written before is then visible, and the count is back at 0. `last` is in shared memory. One
+// thread's fences order what the barriers have ordered for the block.
 __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
-  nn_fence_device();
   nn_sync();
-  if (threadIdx.x == 0) *last = nn_atomic_add(count, 1) == blocks - 1;
+  if (threadIdx.x == 0) {
+    nn_fence_device();
+    *last = nn_atomic_add(count, 1) == blocks - 1;
+    nn_fence_device();
+  }
   nn_sync();
   if (!*last) return false;
-  nn_fence_device();
   if (threadIdx.x == 0) *count = 0;
   return true;
 }

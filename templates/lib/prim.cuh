@@ -117,7 +117,8 @@ NN_DEV int nn_sync_count(bool predicate);       // nn_sync; the number of thread
 NN_DEV bool nn_sync_any(bool predicate);        // nn_sync; holds somewhere
 NN_DEV bool nn_sync_all(bool predicate);        // nn_sync; holds everywhere
 
-// Order of memory operations as others see them. Block: shared and global, to this block's threads.
+// Order of memory operations as others see them: acquire and release. Block: shared and global, to
+// this block's threads.
 NN_DEV void nn_fence_block();
 NN_DEV void nn_fence_device();
 NN_DEV void nn_fence_system();

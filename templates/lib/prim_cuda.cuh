@@ -198,7 +198,7 @@ NN_DEV int nn_sync_count(bool predicate) { return __syncthreads_count(predicate)
 NN_DEV bool nn_sync_any(bool predicate) { return __syncthreads_or(predicate) != 0; }
 NN_DEV bool nn_sync_all(bool predicate) { return __syncthreads_and(predicate) != 0; }
 NN_DEV void nn_fence_block() { __threadfence_block(); }
-NN_DEV void nn_fence_device() { __threadfence(); }
+NN_DEV void nn_fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 NN_DEV void nn_fence_system() { __threadfence_system(); }
 NN_DEV long long nn_clock() { return clock64(); }
 NN_DEV void nn_trap() { asm volatile("trap;"); }

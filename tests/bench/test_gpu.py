@@ -19,7 +19,7 @@ NNGEN = {"name": "n", "who": "nngen", "us": 1, "dtype": "bf16", "batch": 1}
 
 
 def bench(only=None, seconds=100, dry=False):
-    b = gpu.Bench(types.SimpleNamespace(results=WORK + "/results", dry_run=dry,
+    b = gpu.Bench(types.SimpleNamespace(results=WORK + "/results", dry_run=dry, turns=3, cache=None,
                                         seconds=seconds, only=only))
     if not dry:
         b.result.update(device="Made-up GPU, sm_00", date="2000-01-01 00:00", commit="0123456789")
