@@ -77,7 +77,7 @@ test: setup
 
 # The tests of a ready-made build/, on a machine that has no compiler or packages.
 check:
-	@DEVICE=$(DEVICE) tests/run.sh $(TEST_SH) $(TEST_BIN)
+	@DEVICE=$(DEVICE) tests/run.sh $(TEST_SH) $(if $(wildcard $(B)/obj),$(TEST_BIN),$(wildcard $(TEST_BIN)))
 
 BENCH_BIN := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 RESULTS   ?= tests/bench/results
@@ -94,8 +94,11 @@ endif
 tests: setup
 	@$(MAKE) -s $(JOBS) --no-print-directory all $(TEST_ALL)
 	@git rev-parse HEAD >$(B)/commit 2>/dev/null || rm -f $(B)/commit
+# Without what only makes or tests the compiler and libcusim, which a GPU has no part in.
 ready: tests
-	rm -rf $(B)/obj $(B)/libnngen.a $(B)/tests/cache
+	rm -rf $(B)/obj $(B)/libnngen.a $(addprefix $(B)/tests/,cache cxx precompiled gen sim lang/test_calls)
+	rm -f $(B)/libcusim_ucontext.so $(patsubst %,$(B)/tests/bench/bench_%,sim checks)
+	@find $(B) -name '*.d' -delete -o -type f -perm -u+x ! -name '*.sh' -exec strip --strip-unneeded {} +
 	@du -sh $(B)
 
 # Random models and contractions by the thousand: make fuzz NNGEN_FUZZ_COUNT=1000
