@@ -73,7 +73,8 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
     for (int i = 0; i < kCount; ++i) {
       const int r = row0 + first + i * Shape::kAtOnce;
       row[i] = base + map.row(r, batch) + (kByBlock ? chunk * kPack : 0);
-      if constexpr (Map::kBounded) missing[i] = r < map.rows() ? 1u << 31 | map.missing(r) : ~0u;
+      if constexpr (Map::kBounded) missing[i] = 1u << 31 | map.missing(r);
+      if (Map::kRows % kTile != 0 && r >= map.rows()) missing[i] = ~0u;
     }
   }
 
