@@ -193,10 +193,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 64, m0, batch, smem.taps);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_bn1, n0, batch);
+  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
+  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
-  nn_sync();  // the table of taps is there
+  nn_sync();  // the tables of rows and taps are there
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 64, m0, batch, smem.taps, rows_a);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_bn1, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
@@ -444,10 +446,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 128, m0, batch, smem.taps);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_bn2, n0, batch);
+  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
+  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
-  nn_sync();  // the table of taps is there
+  nn_sync();  // the tables of rows and taps are there
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 128, m0, batch, smem.taps, rows_a);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_bn2, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
