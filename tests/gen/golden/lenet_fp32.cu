@@ -233,6 +233,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
   float *__restrict__ g_weight_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 6;
   const int w = i / 6 % 5;
   const int h = i / 30 % 5;

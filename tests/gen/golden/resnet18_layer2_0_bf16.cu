@@ -23,6 +23,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   float *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -63,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   bf16 *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 64;
   const int w = i / 64 % 3;
   const int h = i / 192 % 3;
@@ -278,6 +280,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   float *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -318,6 +321,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   bf16 *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 128;
   const int w = i / 128 % 3;
   const int h = i / 384 % 3;
@@ -530,6 +534,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   float *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -570,6 +575,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   bf16 *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int n = i / 64;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
   const float downsample_1 = nn_float(g_downsample_1[n]);
