@@ -151,11 +151,19 @@ $(k.params)) {
 //@ end
   const int first = split * $(blocks) / kSplits, end = (split + 1) * $(blocks) / kSplits;
 
+//@ if k.taps > 0 then
+//@ local map, run = k.a.map .. (phased and "{phase}" or "{}"), k.a.tap_run
+  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
+  RowTable<T, kTileM, kThreads>(rows_a).write($(map), m0, batch);
+  write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
+  nn_sync();  // the tables of rows and taps are there
+//@ end
 //@ for _, o in ipairs{k.a, k.b} do
 //@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"
 //@ if o.copied then
 //@ local source = o.across and "AcrossSource" or "AlongSource"
-//@ local map, taps = phased and o.map .. "{phase}, " or "", o.tap_run > 0 and ", smem.taps" or ""
+//@ local map = phased and o.map .. "{phase}, " or ""
+//@ local taps = o.tap_run > 0 and ", smem.taps, rows_a" or ""
   $(source)<$(o.map), T, $(tile), kThreads> $(o.name)($(map)$(o.pointer), $(origin), batch$(taps));
 //@ else
   auto $(o.name)_value = [&](int $(o.index), int k) {
@@ -169,11 +177,6 @@ $(o.body)
   };
   auto $(o.name) = computed_source<T, $(tile), kThreads>($(o.name)_value, $(origin));
 //@ end
-//@ end
-//@ if k.taps > 0 then
-//@ local map, run = k.a.map .. (phased and "{phase}" or "{}"), k.a.tap_run
-  write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
-  nn_sync();  // the table of taps is there
 //@ end
 //@ if k.in_flight > 0 and (phased or k.splits > 1) and k.full then
   nn_assume(first < end);  // else ptxas lets each product wait for the one before

@@ -12,6 +12,7 @@ $(k.params)) {
 //@ if one then
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
 $(one.decode)
 $(one.loads)
 #pragma unroll
@@ -25,6 +26,7 @@ $(one.stores)
     constexpr int kLanes = $(part.lanes);
     const int i = ((blockIdx.x - $(part.begin)) * kThreads + threadIdx.x) * kLanes;
     if (i >= $(part.count)) return;
+    nn_assume(i >= 0);
 $(part.decode)
 $(part.loads)
 #pragma unroll

@@ -4,15 +4,24 @@
 // own group. Reading a few bytes of each pixel would cost a sector of memory, a few columns of
 // outputs a tile of them; multiplies with zeros cost less.
 //
-// Runs of an odd number of 16-bit channels cannot be copied to shared memory, which takes 4 bytes
-// at least, and to gather them takes longer than a copy of the smallest image: each row that a
-// thread loads waits for memory. There are two ways out:
+// Few channels, and odd numbers of them in 16 bits, make small copies to shared memory, or none,
+// since these take 4, 8 or 16 bytes, and a kernel's time is that of its copies, whatever their
+// bytes. So a row of an image is read as a row of units of 1 to 16 bytes, each a column of so many
+// channels. Zero channels may stand behind those of a pixel, zeros in front of each row of the
+// filter, so that windows begin where units do. Of all ways the one is taken that costs least, with
+// the zeros that it multiplies and the copy of the image that it reads. Three channels in 16 bits,
+// by windows of 7 x 7 in steps of 2, an odd padding:
 //
-//   pairs  with an even stride, each window's rows begin at the same place of a pair: the image is
-//          read as one of half as many pixels, C / 2 of them for each of its own, with 2 channels.
-//          A filter of 7 x 7 x 3 becomes 7 x 11 x 2, a zero in front of each row
-//   pad    a zero channel makes the number even, in a copy of the image
+//   7 x 7 x 4    a zero channel, a pixel a unit: copies of 8 bytes
+//   7 x 11 x 2   units of 2 out of rows of 3 a pixel, a zero in front: copies of 4 bytes
+//   7 x 4 x 8    a zero channel, units of 2 pixels, one of zeros in front: copies of 16 bytes
+//
+// The gradient by the filter reads the same image; copies go across its k there, and take units of
+// 16 bytes. What it makes is a gradient of the filter in units, of which the filter's is a part.
 #include "pass.h"
+
+#include <math.h>
+#include <string.h>
 
 // ---- groups of few channels ---------------------------------------------------------------------
 
@@ -51,88 +60,200 @@ static Node *pack_filter(Graph *to, Node *w, int64_t groups, int64_t packed) {
   return graph_move(to, "reshape", joined, 4, &filter);
 }
 
-void channels_pack_groups(Graph *to, Node *n, Dtype dtype) {
-  if (node_depthwise(n)) return;
+static void pack_groups(Graph *to, Node *n, Dtype dtype) {
   int64_t packed = groups_to_pack(n, dtype);
   if (packed == 1) return;
   n->in[1] = pack_filter(to, n->in[1], n->attr.groups, packed);
   n->attr.groups /= packed;
 }
 
-// ---- odd numbers of channels --------------------------------------------------------------------
+// ---- few channels ------------------------------------------------------------------------------
 
-static Node *pad_channels(Graph *to, Node *n, int64_t count) {
-  return graph_move(to, "pad", n, 4, &(Attr){.ends = {0, count - n->type.dim[1]}});
+// A convolution, or its gradient by the filter.
+typedef struct Windows {
+  const Type *image;
+  const int64_t *filter; // outputs, channels, height, width
+  double positions;      // of all windows of all images
+  int64_t across, size;  // windows of a row of one; bytes of an element
+  bool gradient, turned; // turned: its order changes in any case
+  bool copied;           // and no other kernel makes it so
+} Windows;
+
+static Windows windows_of(const Node *n, Dtype dtype) {
+  bool gradient = n->op->form == FormConvFilter;
+  const Type *y = gradient ? &n->in[0]->type : &n->type, *x = &n->in[gradient]->type;
+  Windows v = {.image = x, .gradient = gradient, .across = y->dim[3]};
+  v.filter = gradient ? n->type.dim : n->in[1]->type.dim;
+  v.positions = (double)(y->dim[0] * y->dim[2] * y->dim[3]);
+  v.size = (int64_t)dtype_size(dtype);
+  v.turned = x->dim[1] > 1 && x->order[3] != 1;
+  OpClass cls = n->in[gradient]->op->cls;
+  v.copied = (v.turned || x->dtype != dtype) && (cls == OpSource || cls == OpMove);
+  return v;
 }
 
-// How the columns of a convolution become columns of pairs.
-typedef struct Pairs {
-  int64_t lead;                // zeros in front of each row of the filter, 0 or 1
+// How the columns of a convolution become columns of units.
+typedef struct Way {
+  int64_t channels, unit;      // of a pixel, with zero channels; of a column
+  int64_t lead;                // zeros in front of each row of the filter
   int64_t width, window;       // of the image and of the filter
   int64_t stride, left, right; // padding
-} Pairs;
+} Way;
 
-// Are pairs possible, and do they need fewer multiplies than a zero channel?
-static bool find_pairs(const Node *n, Pairs *p) {
-  const Type *x = &n->in[0]->type, *w = &n->in[1]->type;
+static Way as_pixels(const Node *n, const Windows *v, int64_t channels) {
   const Attr *a = &n->attr;
-  int64_t channels = x->dim[1], left = a->pad[1] * channels;
-  if (a->stride[1] % 2 || x->dim[3] % 2 || a->dilation[1] != 1) return false;
-  p->lead = left % 2;
-  p->left = (left + p->lead) / 2;
-  p->window = (p->lead + w->dim[3] * channels + 1) / 2;
-  p->width = x->dim[3] * channels / 2;
-  p->stride = a->stride[1] * channels / 2;
-  p->right = (n->type.dim[3] - 1) * p->stride + p->window - p->width - p->left;
-  if (p->right < 0) p->right = 0; // columns that no window reaches
-  return p->window * 2 < w->dim[3] * (channels + 1);
+  return (Way){.channels = channels,
+               .unit = channels,
+               .width = v->image->dim[3],
+               .window = v->filter[3],
+               .stride = a->stride[1],
+               .left = a->pad[1],
+               .right = a->pad[3]};
 }
 
-// (N, C, H, W), read channels last, as (N, 2, H, width).
-static Node *pair_image(Graph *to, Node *x, const Pairs *p) {
+// Do windows begin at multiples of such units, or so many zeros before?
+static bool as_units(const Node *n, const Windows *v, int64_t channels, int64_t unit, Way *w) {
+  const Attr *a = &n->attr;
+  int64_t left = a->pad[1] * channels;
+  if (a->dilation[1] != 1 || a->stride[1] * channels % unit) return false;
+  *w = (Way){.channels = channels, .unit = unit, .stride = a->stride[1] * channels / unit};
+  w->left = ceil_div(left, unit);
+  w->lead = w->left * unit - left;
+  w->window = ceil_div(w->lead + v->filter[3] * channels, unit);
+  int64_t reached = (v->across - 1) * w->stride + w->window - w->left;
+  w->width = ceil_div(v->image->dim[3] * channels, unit);
+  if (w->width > reached) w->width = reached; // no window reads the rest
+  w->right = reached - w->width;
+  return w->width > 0;
+}
+
+// Elements that a copy takes at once; 0: it takes one, or none. Along k, bits tell which taps are
+// outside.
+static int64_t piece_of(const Node *n, const Windows *v, const Way *w) {
+  enum { kMostCopied = 16 }; // bytes
+  const int64_t *pad = n->attr.pad;
+  int64_t piece = kMostCopied / v->size, least = v->gradient ? piece : 2;
+  int64_t taps = (pad[0] || pad[2] ? v->filter[2] : 0) + (w->left || w->right ? w->window : 0);
+  while (w->unit % piece) piece /= 2;
+  return piece < least || (taps > kMostTaps && !v->gradient) ? 0 : piece;
+}
+
+// Instructions of a thread for an element that comes to shared memory. A gradient may gather them,
+// and each row that it loads waits for memory. A convolution does not, even of the smallest image.
+static double element_issue(const Node *n, const Windows *v, const Way *w) {
+  enum { kPieceIssue = 14, kGatherWait = 4 }; // of a copy: 10 to 18 were measured; times, estimated
+  int64_t piece = piece_of(n, v, w);
+  if (piece) return (double)kPieceIssue / (double)piece;
+  return v->gradient ? kGatherIssue * kGatherWait : INFINITY;
+}
+
+// What tells one way from the others: elements that come to shared memory (along k in whole blocks
+// of it), the multiplies, and the image in memory, if it is copied: a launch, as long again until
+// loads have landed, and its bytes.
+static double way_seconds(const Graph *to, const Node *n, const Windows *v, const Way *w) {
+  const Arch *arch = to->c->options.arch;
+  int64_t depth = v->filter[2] * w->window * w->unit;
+  int64_t loaded = v->gradient ? depth : round_up(depth, kRowBytes / v->size);
+  double issue = v->positions * (double)loaded * element_issue(n, v, w);
+  double rate = n->precision == PrecFp32 ? arch->fp32 : v->size == 4 ? arch->tf32 : arch->tensor16;
+  double multiplies = v->positions * (double)(v->filter[0] * round_up(depth, kMmaStep / v->size));
+  double bytes = 2. * (double)(v->image->dim[0] * v->image->dim[2] * w->width * w->unit * v->size);
+  bool view = w->width * w->unit == v->image->dim[3] * v->filter[1];
+  return issue / (arch->fp32 / 2) + 2 * multiplies / rate +
+         (view && !v->copied ? 0 : 2 * arch->launch_gap + bytes / arch->dram);
+}
+
+static Way best_way(const Graph *to, const Node *n, const Windows *v) {
+  enum { kMostUnit = 16 }; // bytes
+  int64_t channels = v->filter[1], most = kMostUnit / v->size;
+  Way best = as_pixels(n, v, channels);
+  double least = INFINITY;
+  for (int64_t c = channels; c <= round_up(channels, most); c++)
+    for (int64_t unit = 1; unit <= most; unit *= 2) { // 1: that of a pixel
+      Way w = as_pixels(n, v, c);
+      if (unit > 1 && !as_units(n, v, c, unit, &w)) continue;
+      double seconds = way_seconds(to, n, v, &w);
+      if (seconds < least) least = seconds, best = w;
+    }
+  return best;
+}
+
+// Rows of x, channels last and zeros among them, as `columns` units, `lead` zeros in front.
+static Node *in_units(Graph *to, Node *x, const Way *w, int64_t lead, int64_t columns) {
+  int64_t zeros = w->channels - x->type.dim[1];
+  if (zeros) x = graph_move(to, "pad", x, 4, &(Attr){.ends = {0, zeros}});
+  if (w->unit == w->channels) return x;
   const int64_t *dim = x->type.dim;
+  int64_t run = dim[3] * w->channels, behind = columns * w->unit - lead - run;
   Node *last = graph_move(to, "permute", x, 4, &(Attr){.dims = {0, 2, 3, 1}});
-  Node *pairs = graph_move(to, "reshape", last, 4, &(Attr){.dims = {dim[0], dim[2], p->width, 2}});
-  return graph_move(to, "permute", pairs, 4, &(Attr){.dims = {0, 3, 1, 2}});
-}
-
-// (O, C, R, S) as (O, 2, R, window), zeros in front of each row and behind it.
-static Node *pair_filter(Graph *to, Node *w, const Pairs *p) {
-  const int64_t *dim = w->type.dim, run = dim[3] * dim[1];
-  Node *last = graph_move(to, "permute", w, 4, &(Attr){.dims = {0, 2, 3, 1}});
-  Node *rows = graph_move(to, "reshape", last, 3, &(Attr){.dims = {dim[0], dim[2], run}});
-  Attr zeros = {.dims = {0, 0, p->lead}, .ends = {0, 0, p->window * 2 - p->lead - run}};
-  rows = graph_move(to, "pad", rows, 3, &zeros);
-  Node *pairs = graph_move(to, "reshape", rows, 4, &(Attr){.dims = {dim[0], dim[2], p->window, 2}});
-  return graph_move(to, "permute", pairs, 4, &(Attr){.dims = {0, 3, 1, 2}});
+  if (lead || behind) {
+    last = graph_move(to, "reshape", last, 3, &(Attr){.dims = {dim[0], dim[2], run}});
+    Attr padded = {.dims = {0, 0, lead}, .ends = {0, 0, behind}};
+    Attr cut = {.ends = {dim[0], dim[2], run + behind}};
+    last = graph_move(to, behind < 0 ? "slice" : "pad", last, 3, behind < 0 ? &cut : &padded);
+  }
+  Attr units = {.dims = {dim[0], dim[2], columns, w->unit}};
+  last = graph_move(to, "reshape", last, 4, &units);
+  return graph_move(to, "permute", last, 4, &(Attr){.dims = {0, 3, 1, 2}});
 }
 
 // Would a kernel that copies this convolution's input be cheaper than loading its floats singly, as
 // often as outputs (of all channels) have taps?
-static bool copy_pays(const Graph *to, const Node *n) {
+static bool copy_pays(const Graph *to, const Windows *v) {
   const Arch *arch = to->c->options.arch;
-  const Type *w = &n->in[1]->type;
-  double outputs = (double)w->dim[0];
-  double loads = (double)type_count(&n->type) / outputs * ((double)type_count(w) / outputs);
-  double bytes = 2. * (double)type_bytes(&n->in[0]->type);
+  double loads = v->positions * (double)(v->filter[1] * v->filter[2] * v->filter[3]);
+  double bytes = 2. * (double)type_bytes(v->image);
   return loads * kGatherIssue / (arch->fp32 / 2) > arch->launch_gap + bytes / arch->dram;
 }
 
 // Floats can be copied singly, but gain where they change their order anyway. Groups stay odd: a
 // zero channel each would have to stand between them.
-void channels_make_even(Graph *to, Node *n, Dtype dtype) {
-  const Type *x = &n->in[0]->type;
-  int64_t channels = n->in[1]->type.dim[1];
-  bool copied = x->dim[1] > 1 && x->order[3] != 1; // to change the order
-  if (n->attr.groups > 1 || node_depthwise(n) || channels % 2 == 0) return;
-  if (dtype_size(dtype) > 2 && !(copied && copy_pays(to, n))) return;
-  Pairs pairs;
-  if (find_pairs(n, &pairs)) {
-    n->in[0] = pair_image(to, n->in[0], &pairs);
-    n->in[1] = pair_filter(to, n->in[1], &pairs);
-    n->attr.stride[1] = pairs.stride;
-    n->attr.pad[1] = pairs.left, n->attr.pad[3] = pairs.right;
-    return;
+static bool may_pack(const Graph *to, const Node *n, const Windows *v) {
+  enum { kFewBytes = 16 }; // of a pixel
+  bool few = v->filter[1] * v->size < kFewBytes;
+  if (n->attr.groups > 1 || node_depthwise(n) || !(few || v->filter[1] % 2)) return false;
+  return v->size <= 2 || (v->filter[1] % 2 && v->turned && copy_pays(to, v));
+}
+
+// Of a convolution, or of its gradient by the filter, which then has another shape.
+void channels_pack(Graph *to, Node *n, Dtype dtype) {
+  if (n->op->form == FormConv && !node_depthwise(n)) pack_groups(to, n, dtype);
+  Windows v = windows_of(n, dtype);
+  if (!may_pack(to, n, &v)) return;
+  Way w = best_way(to, n, &v);
+  int image = v.gradient, filter = !v.gradient;
+  n->in[image] = in_units(to, n->in[image], &w, 0, w.width);
+  if (v.gradient) {
+    n->attr.size[1] = n->type.dim[3] = w.window;
+    n->type.dim[1] = w.unit;
+  } else {
+    n->in[filter] = in_units(to, n->in[filter], &w, w.lead, w.window);
   }
-  for (int i = 0; i < 2; i++) n->in[i] = pad_channels(to, n->in[i], channels + 1);
+  n->attr.stride[1] = w.stride;
+  n->attr.pad[1] = w.left, n->attr.pad[3] = w.right;
+}
+
+// Of a packed gradient by the filter, what it is as a part of that: of node n, before.
+Node *channels_unpack(Graph *to, Node *packed, const Node *n) {
+  const int64_t *dim = n->type.dim, *units = packed->type.dim, run = units[1] * units[3];
+  if (type_same_shape(&packed->type, &n->type)) return packed;
+  int64_t channels = packed->attr.stride[1] * units[1] / n->attr.stride[1];
+  int64_t lead = packed->attr.pad[1] * units[1] - n->attr.pad[1] * channels;
+  Type type = n->type;
+  memcpy(type.order, packed->type.order, sizeof type.order);
+  Node *last = graph_move(to, "permute", packed, 4, &(Attr){.dims = {0, 2, 3, 1}});
+  if (units[1] != channels) {
+    last = graph_move(to, "reshape", last, 3, &(Attr){.dims = {dim[0], dim[2], run}});
+    Attr own = {.dims = {0, 0, lead}, .ends = {dim[0], dim[2], lead + dim[3] * channels}};
+    last = graph_move(to, "slice", last, 3, &own);
+    Attr pixels = {.dims = {dim[0], dim[2], dim[3], channels}};
+    last = graph_move(to, "reshape", last, 4, &pixels);
+  }
+  Attr real = {.ends = {dim[0], dim[2], dim[3], dim[1]}};
+  if (channels > dim[1]) last = graph_move(to, "slice", last, 4, &real);
+  last = graph_move(to, "permute", last, 4, &(Attr){.dims = {0, 3, 1, 2}});
+  last->type = type;
+  last->uses = packed->uses;
+  packed->uses = 1;
+  return last;
 }

@@ -193,12 +193,9 @@ static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
 }
 
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
-// convolution may be packed, paired or padded first.
+// convolution may be packed first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
-  if (n->op->form == FormConv) {
-    channels_pack_groups(to, n, dtype);
-    channels_make_even(to, n, dtype);
-  }
+  if (n->op->form == FormConv || n->op->form == FormConvFilter) channels_pack(to, n, dtype);
   for (int i = 0; i < 2; i++) {
     Node *x = n->in[i];
     int last = i == MapB && node_depthwise(n) ? 0 : n->op->last[i];
@@ -266,6 +263,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       n->uses = 0;
       n = moved;
     }
+    if (n->op->form == FormConvFilter) return channels_unpack(to, n, node);
     return use[node->id] ? n : vector_product(to, n);
   }
   return n;

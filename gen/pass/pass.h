@@ -8,8 +8,8 @@
 
 enum { kAllAgain = 8, kMostAgain = 11 }; // Options.level: recompute.c
 enum {                                   // what schedules and kernels are measured in
-  kWarp = 32,
-  kMmaStep = 32,     // bytes of k in one mma
+  kWarp = 32, kMostTaps = 31,     // taps of a row of a product, a bit each in the kernel
+  kMmaStep = 32, kRowBytes = 128, // bytes of k in one mma, in a row of shared memory
   kGatherIssue = 15, // instructions of an element that is computed where it is loaded: an estimate
   kSureRow = 16384,  // elements of a row that is surely kept in registers; a sweep may read longer
   kMostRow = 32768,  // elements of a row that has one block: 64 of each thread
@@ -179,9 +179,9 @@ Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
 Node *simp_intern(Graph *to, Node *n);    // the node like n that exists already, else n itself
 void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size); // n's, of these inputs
 Dtype prec_operand(const Node *contract); // what a product reads
-void channels_pack_groups(Graph *to, Node *conv, Dtype dtype), // channels.c: both for layout
-    channels_make_even(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // share.c
-Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
+void channels_pack(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // a file each
+Node *channels_unpack(Graph *to, Node *packed, const Node *conv), // what takes its place, or itself
+    *vector_product(Graph *to, Node *matmul);                     // vector.c: the same
 Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
     *copies_follow(Graph *g), *weigh_own(Graph *g), *attend_own(Graph *g), *chain_own(Graph *g);
 

@@ -25,9 +25,8 @@ double sched_bytes_read(const Group *g, const Node *input); // of what it reads 
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
 
 enum {
-  kRowBytes = 128, // of k in shared memory
-  kTapBytes = 8,   // of an entry in a table of taps
-  kSmemLast = 16   // whether a block was the last to arrive
+  kTapBytes = 8, // of an entry in a table of taps
+  kSmemLast = 16 // whether a block was the last to arrive
 };
 enum { // of an SM, as the models of costs have it; from data sheets and microbenchmarks
   kSmemPerBlock = 1024, // bytes that a block takes besides its own
@@ -42,8 +41,6 @@ enum { // of an SM, as the models of costs have it; from data sheets and microbe
 };
 
 // ---- contract.c: contractions as matrix products -----------------------------------------------
-
-enum { kMostTaps = 31 }; // of a row, a bit each in the kernel
 
 // How elements of an operand come to shared memory: `piece` at once by asynchronous copies, that
 // run along k, or across it (along m or n). piece 0: each is computed.

@@ -45,9 +45,39 @@ __device__ __forceinline__ void write_taps(const Map &map, Tap *taps, int count)
     write_tap(taps + i, tap_of(map, i * Map::kTapRun));
 }
 
+// Where row r is, and the taps at which it misses the operand; the highest bit for k past the end.
+template <int kTile, class Map>
+__device__ __forceinline__ Tap row_of(const Map &map, int r, int batch) {
+  unsigned bits = 0;
+  if constexpr (Map::kBounded) bits = 1u << 31 | map.missing(r);
+  if (Map::kRows % kTile != 0 && r >= map.rows()) bits = ~0u;
+  return {map.row(r, batch), bits};
+}
+
+// The rows of a tile in two tables, their places and their taps: each found once, not by all threads
+// that copy a part of it.
+template <class T, int kTile, int kThreads> struct RowTable : SourceShape<T, kTile, kThreads> {
+  using Shape = SourceShape<T, kTile, kThreads>;
+  static constexpr int kRows = Shape::kCount * Shape::kAtOnce;
+  static_assert(kRows * int(sizeof(Tap)) <= kTile * kRowBytes, "a stage of the ring is its room");
+  int *place;
+  unsigned *missing;
+
+  __device__ __forceinline__ RowTable(char *room)
+      : place((int *)room), missing((unsigned *)room + kRows) {}
+
+  template <class Map> __device__ __forceinline__ void write(const Map &map, int row0, int batch) {
+    for (int i = threadIdx.x; i < kRows; i += kThreads) {
+      const Tap row = row_of<kTile>(map, row0 + i, batch);
+      place[i] = row.offset, missing[i] = row.bits;
+    }
+  }
+  __device__ __forceinline__ Tap read(int i) const { return {place[i], missing[i]}; }
+};
+
 // Rows that lie along k. Pieces of a chunk that are copied at once follow each other. kTapRun: how
 // many k share an entry of a table of taps (0: there is none); a whole block of k lies in one, or
-// each piece. A load may be called in kParts parts.
+// each piece. With it comes a table of rows. A load may be called in kParts parts.
 template <class Map, class T, int kTile, int kThreads, int kParts = 1>
 struct AlongSource : SourceShape<T, kTile, kThreads> {
   using Shape = SourceShape<T, kTile, kThreads>;
@@ -56,24 +86,26 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
   static constexpr bool kRagged = Map::kRows % kTile != 0 || Map::kDepth % Shape::kTileK != 0;
   Map map;
   const T *row[kCount];
-  unsigned missing[kCount];  // the highest bit stands for k past the end
+  unsigned missing[kCount];
   const Tap *taps;
   int row0, first, chunk, offset[kParts];
 
   __device__ __forceinline__ AlongSource(const T *base, int row0, int batch,
-                                         const Tap *taps = nullptr)
-      : AlongSource(Map{}, base, row0, batch, taps) {}
+                                         const Tap *taps = nullptr, char *rows = nullptr)
+      : AlongSource(Map{}, base, row0, batch, taps, rows) {}
   __device__ __forceinline__ AlongSource(const Map &map, const T *base, int row0, int batch,
-                                         const Tap *taps = nullptr)
+                                         const Tap *taps = nullptr, char *rows = nullptr)
       : map(map), taps(taps), row0(row0), chunk(threadIdx.x % kChunks) {
     first = kWhole ? threadIdx.x / kChunks : spread(threadIdx.x / kChunks);
 #pragma unroll
     for (int p = 0; p < kParts; ++p) offset[p] = 0;
+    const RowTable<T, kTile, kThreads> table(rows);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const int r = row0 + first + i * Shape::kAtOnce;
-      row[i] = base + map.row(r, batch) + (kByBlock ? chunk * kPack : 0);
-      if constexpr (Map::kBounded) missing[i] = r < map.rows() ? 1u << 31 | map.missing(r) : ~0u;
+      const int r = first + i * Shape::kAtOnce;
+      const Tap at = Map::kTapRun ? table.read(r) : row_of<kTile>(map, row0 + r, batch);
+      row[i] = base + at.offset + (kByBlock ? chunk * kPack : 0);
+      missing[i] = at.bits;
     }
   }
 

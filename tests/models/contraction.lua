@@ -3,9 +3,10 @@
 -- or of given shapes, as a failing run prints them:
 --   nngen tests/models/contraction.lua --set 'shapes=conv 2 3 9 7 5 3 3 2 1 1 0 1 1 1; matmul 2 5 7 3 0 1'
 -- conv, data, filter: a convolution, its gradients by the image and by the filter, all of: images,
--- channels, height, width, outputs, kernel (2), stride (2), pad (2), dilation (2), groups matmul:
--- batch, m, n, k, whether a and b are given transposed (2: and were made by another kernel, whose
--- output is read as it lies; inputs of 16 bits are converted, and turned on the way)
+-- channels, height, width, outputs, kernel (2), stride (2), pad (2), dilation (2), groups; of conv
+-- then the padding below and on the right, if it is another. matmul: batch, m, n, k, whether a and
+-- b are given transposed (2: and were made by another kernel, whose output is read as it lies;
+-- inputs of 16 bits are converted, and turned on the way)
 local nn = require "nn"
 local cfg = nn.config{seed = 1, count = 16, most = 160, shapes = "", exact = 0}
 
@@ -77,11 +78,11 @@ local function moved(y)
 end
 
 local make = {}
-function make.conv(i, n, c, h, w, out, r, s, sh, sw, ph, pw, dh, dw, g)
+function make.conv(i, n, c, h, w, out, r, s, sh, sw, ph, pw, dh, dw, g, bottom, right)
   local x = source("x" .. i, {n, c, h, w})
   local f = weight("w" .. i, {out, c // g, r, s})
-  local y = nn.op.conv2d(x, f, {stride = {sh, sw}, pad = {ph, pw, ph, pw}, dilation = {dh, dw},
-                                groups = g})
+  local pad = {ph, pw, bottom or ph, right or pw}
+  local y = nn.op.conv2d(x, f, {stride = {sh, sw}, pad = pad, dilation = {dh, dw}, groups = g})
   if i % 3 == 1 then y = nn.relu(y + 1) end
   return y
 end

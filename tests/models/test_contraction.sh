@@ -100,7 +100,7 @@ each() {
 few 8 && ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
 few 8 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7
 few 8 && ok "candidates, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 3
-few 8 && ok "candidates, conv fp16, pairs of channels" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 3
+few 8 && ok "candidates, conv fp16, channels in units" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 3
 few 8 && ok "candidates, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0" 2
 few 8 && ok "candidates, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0" 3
 few 8 && ok "candidates, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0" 3
@@ -116,16 +116,34 @@ ok "no parts of k where it is short" no_more_parts "matmul 1 64 64 100 0 1"
 ok "filters of more taps than bits tell of are gathered" build/nngen $model --quiet --check \
   --dtype fp16 \
   --set "shapes=conv 1 8 3 40 16 1 31 1 1 0 3 1 1 1;conv 1 8 3 40 16 1 30 1 1 0 3 1 1 1"
-# pairs DTYPE: odd channels and even strides; with zeros in front, behind, neither; in parts that
-# nobody reads.
-pairs() {
+# units DTYPE: few channels, and odd numbers of them, columns of 2, 4 or 8: filters of any width,
+# paddings on either side, rows that end inside a unit or in parts that nobody reads; gradients.
+units() {
   build/nngen $model --quiet --check --dtype $1 \
-    --set exact=1 "shapes=conv 2 3 14 14 20 7 7 2 2 3 3 1 1 1; conv 1 3 9 16 8 3 3 2 2 1 1 1 1 1; \
+    --set exact=1 "shapes=conv 2 3 14 14 20 7 7 2 2 3 3 1 1 1; conv 1 3 15 17 16 5 5 2 2 2 2 1 1 1; \
+      conv 1 3 9 16 8 3 3 2 2 1 1 1 1 1; conv 1 3 23 23 16 11 11 4 4 2 2 1 1 1; \
+      conv 1 3 12 13 16 3 3 2 2 1 1 1 1 1 0 0; conv 1 3 12 13 16 3 3 2 2 0 0 1 1 1 1 1; \
+      conv 1 3 14 15 16 7 7 2 2 2 2 1 1 1 3 3; conv 1 3 9 10 16 1 1 2 2 0 0 1 1 1; \
       conv 1 5 8 14 8 3 3 3 4 0 0 1 1 1; conv 2 1 6 20 8 4 5 1 2 2 1 1 1 1; \
-      conv 1 7 5 10 8 1 2 1 6 0 1 1 1 1; conv 1 3 9 16 8 3 3 2 2 1 1 2 1 1"
+      conv 1 7 5 10 8 1 2 1 6 0 1 1 1 1; conv 1 3 9 16 8 3 3 2 2 1 1 2 1 1; \
+      conv 1 2 9 9 16 3 3 2 2 1 1 1 1 1; conv 1 33 5 6 16 3 3 1 1 1 1 1 1 1; \
+      conv 1 3 1 64 16 1 40 1 2 0 4 1 1 1; conv 1 3 1 2 16 1 5 1 2 0 3 1 1 1; \
+      filter 2 3 80 81 20 7 7 2 2 3 3 1 1 1; filter 24 3 80 80 10 5 5 2 2 2 2 1 1 1; \
+      filter 2 3 10 11 8 3 3 1 1 1 1 1 1 1; filter 1 3 9 16 8 3 3 2 2 1 1 1 1 1" \
+    >"$work/log" 2>&1 || { tail -3 "$work/log"; return 1; }
 }
-ok "pairs of odd channels, fp16" pairs fp16
-long && ok "pairs of odd channels, bf16" pairs bf16
+# in_units CHANNELS DTYPE SHAPE: what it reads has so many channels.
+in_units() {
+  build/nngen show $model --dtype $2 --set "shapes=$3" --stage layout >"$work/log" || return
+  grep -qP "= copy.* [bf]+(16|32)\(\d+,$1,[^)]*\)<0,2,3,1> \"x1\"" "$work/log" ||
+    { grep '= copy' "$work/log"; return 1; }
+}
+ok "channels in units, fp16" units fp16
+long && ok "channels in units, bf16" units bf16
+ok "7 x 7 in steps of 2: two pixels a unit" in_units 8 fp16 "conv 2 3 32 32 64 7 7 2 2 3 3 1 1 1"
+ok "the same of its gradient" in_units 8 bf16 "filter 12 3 80 80 64 7 7 2 2 3 3 1 1 1"
+ok "3 x 3 in steps of 1: a zero channel" in_units 4 fp16 "conv 2 3 32 32 64 3 3 1 1 1 1 1 1 1"
+ok "multiplies weigh more in fp32" in_units 2 fp32 "conv 8 3 224 224 64 7 7 2 2 3 3 1 1 1"
 groups() { # groups DTYPE: of few channels, which are packed: all, some, as many as there can be
   build/nngen $model --quiet --check --dtype $1 \
     --set exact=1 "shapes=conv 2 6 9 8 10 3 3 2 2 1 1 1 1 2; \

@@ -111,10 +111,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_image - 56 - 2, m0, batch, smem.taps);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
+  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
+  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 1));
-  nn_sync();  // the table of taps is there
+  nn_sync();  // the tables of rows and taps are there
+  AlongSource<MapA, T, kTileM, kThreads> a(g_image - 56 - 2, m0, batch, smem.taps, rows_a);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
@@ -234,6 +236,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
   float *__restrict__ g_weight_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 6;
   const int w = i / 6 % 5;
   const int h = i / 30 % 5;
@@ -345,10 +348,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_max_pool2d, m0, batch, smem.taps);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
+  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
+  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 2));
-  nn_sync();  // the table of taps is there
+  nn_sync();  // the tables of rows and taps are there
+  AlongSource<MapA, T, kTileM, kThreads> a(g_max_pool2d, m0, batch, smem.taps, rows_a);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;

@@ -15,6 +15,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_init(
   f16 *__restrict__ g_fc1) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int m = i % 784;
   const int n = i / 784;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 784 + m));
@@ -42,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
   f16 *__restrict__ g_x_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const Vec<float, 4> x_1 = nn_float(nn_load<4>(g_x + i));
   Vec<float, 4> x_2_out;
 #pragma unroll
@@ -232,6 +234,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
   f16 *__restrict__ g_fc2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int m = i % 256;
   const int n = i / 256;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 256 + m));
@@ -411,6 +414,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
   f16 *__restrict__ g_fc3) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int m = i % 256;
   const int n = i / 256;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 256 + m));

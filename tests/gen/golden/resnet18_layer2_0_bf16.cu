@@ -23,6 +23,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   float *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -63,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   bf16 *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 64;
   const int w = i / 64 % 3;
   const int h = i / 192 % 3;
@@ -193,10 +195,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 64, m0, batch, smem.taps);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_bn1, n0, batch);
+  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
+  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
-  nn_sync();  // the table of taps is there
+  nn_sync();  // the tables of rows and taps are there
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 64, m0, batch, smem.taps, rows_a);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_bn1, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
@@ -279,6 +283,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   float *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -319,6 +324,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   bf16 *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 128;
   const int w = i / 128 % 3;
   const int h = i / 384 % 3;
@@ -447,10 +453,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 128, m0, batch, smem.taps);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_bn2, n0, batch);
+  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
+  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
-  nn_sync();  // the table of taps is there
+  nn_sync();  // the tables of rows and taps are there
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 128, m0, batch, smem.taps, rows_a);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_bn2, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
@@ -532,6 +540,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   float *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -572,6 +581,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   bf16 *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
+  nn_assume(i >= 0);  // else remainders have signs
   const int n = i / 64;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
   const float downsample_1 = nn_float(g_downsample_1[n]);
