@@ -48,7 +48,7 @@ static void put_computed(Emitter *o, ProductText *h, int tensor) {
   hole_take(o, "decode", &decode);
   hole_take(o, "body", &body);
   hole_text(o, "inside", inside);
-  hole_text(o, "value", value);
+  hole_text(o, "value", unit_truncates(o->g) ? expr_as_tf32(o->c->arena, value) : value);
   scope_free(&s);
 }
 

@@ -201,7 +201,36 @@ const char *sched_reduce_tile(const Group *g) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
-// Needs: groups. Gives: Group.tile, flops and bytes.
+// May n be rounded where it is stored? Not what leaves the graph, nor what no expression stores.
+static bool may_round(const Graph *g, const Node *n) {
+  if (!n->group || n->group->tm->fusion == &fusion_heads || group_sums_columns(n->group, n))
+    return false;
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->outputs[i].node == n) return false;
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].value == n) return false;
+  for (int i = 0; i < n->nin && n->placed; i++)
+    if (!may_round(g, n->in[i])) return false;
+  return true;
+}
+
+static void round_stored(const Graph *g, const Operand *o) {
+  if (!o->piece || !may_round(g, o->base)) return;
+  Node *n = g->nodes[o->base->id];
+  n->tf32 = true;
+  for (int i = 0; i < n->nin && n->placed; i++) n->in[i]->tf32 = true;
+}
+
+// Where a unit cuts floats to TF32, operands are rounded as they are stored: the error of a product
+// is half as large then, and has no sign.
+static void round_operands(const Group *g) {
+  if (!unit_truncates(g)) return;
+  Product p = contract_product(g);
+  round_stored(g->graph, &p.a);
+  round_stored(g->graph, &p.b);
+}
+
+// Needs: groups. Gives: Group.tile, flops and bytes; Node.tf32.
 void sched_pass(Compiler *c) {
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
@@ -213,4 +242,5 @@ void sched_pass(Compiler *c) {
                         sched_dram_seconds(g, c->options.arch));
     if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
   }
+  for (int i = 0; i < c->graph->ngroups; i++) round_operands(c->graph->groups[i]);
 }
