@@ -192,6 +192,35 @@ static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
   return true;
 }
 
+// Does nobody but nngen read and write what training updates?
+static bool owns_parameters(const Graph *g) {
+  return g->c->options.trains && !g->c->options.embeds && is_fused(g);
+}
+
+enum { kLeastRows = 64 }; // of a product that warp groups may compute
+
+// Is x a parameter that warp groups would cut to TF32? Of large products alone, and where what
+// updates it can write its copy, too.
+static bool wants_rounded(const Graph *to, const Node *n, const Node *x) {
+  const Node *of = reorders(x) && view_same_memory(x) ? x->in[0] : x;
+  bool param = of->op->cls == OpSource && of->op->form == SourceParam;
+  if (!param || n->precision != PrecTf32 || !to->c->options.arch->wgmma || !is_fused(to))
+    return false;
+  Maps m = maps_of(n, 0);
+  return (of->fixed || owns_parameters(to)) && maps_count(&m, AxisM) >= kLeastRows &&
+         maps_count(&m, AxisN) >= kLeastRows;
+}
+
+// A copy that lies as x does: sched.c has it rounded, if a warp group reads it.
+static Node *rounded(Graph *to, Node *x) {
+  Node *copy = x->subst;
+  if (copy && copy->type.dtype == x->type.dtype && type_same_order(&copy->type, &x->type))
+    return copy;
+  copy = x->subst = graph_add(to, op_need(to->c, "copy"), 1, &x, NULL, x);
+  copy->type = x->type;
+  return copy;
+}
+
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
 // convolution may be packed, paired or padded first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
@@ -207,7 +236,8 @@ static void place_operands(Graph *to, Node *n, Dtype dtype) {
     if (last < 0 && i == MapB && x->fixed) last = x->type.rank - 2; // k
     Type wanted = x->type;
     if (last >= 0) set_last(&wanted, last);
-    n->in[i] = as(to, x, dtype, wanted.order);
+    Node *placed = as(to, x, dtype, wanted.order);
+    n->in[i] = placed == x && wants_rounded(to, n, x) ? rounded(to, x) : placed;
   }
 }
 
@@ -234,11 +264,6 @@ static void order_for_reshape(Node *reshape) {
   }
   for (int i = 0; i < count; i++)
     for (int d = 0; d < rank; d++) stored[i]->type.order[d] = (uint8_t)permute->attr.dims[d];
-}
-
-// Does nobody but nngen read and write what training updates?
-static bool owns_parameters(const Graph *g) {
-  return g->c->options.trains && !g->c->options.embeds && is_fused(g);
 }
 
 // Filters that training updates, and states like them, lie as products read and make them.
