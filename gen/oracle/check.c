@@ -109,8 +109,24 @@ static double rounding_of(const Node *n) {
   return n->op->typing == TypeConvert ? fmax(stored, roundoff((Dtype)n->attr.dtype)) : stored;
 }
 
+// What the kernel of product n makes of an operand's elements, relative to them. In TF32 they are
+// rounded or, by units that cut them, have been where they were stored; if not, as a model's input,
+// they lose up to twice as much. Elements that a kernel computes are rounded.
+static double operand_error(const Node *n, int operand) {
+  const Group *g = n->group;
+  if (n->precision != PrecTf32)
+    return n->in[operand]->group == g ? 2 * roundoff(n->in[operand]->type.dtype) : 0;
+  if (!unit_truncates(g)) return kTf32Roundoff;
+  Product p = contract_product(g);
+  const Operand *o = operand == MapA ? &p.a : &p.b;
+  if (!o->piece) return kTf32Roundoff;
+  return o->base->tf32 ? 0 : 2 * kTf32Roundoff;
+}
+
 double check_contract_gate(const Group *g) {
-  double gate = g->anchor->precision == PrecTf32 ? 1e-3 : 0;
+  double gate = 0;
+  if (g->anchor->precision == PrecTf32)
+    gate = fmax(1e-3, operand_error(g->anchor, MapA) + operand_error(g->anchor, MapB));
   for (int i = 0; i < g->nnodes; i++) // it rounds operands that it computes
     if (g->nodes[i]->id < g->anchor->id) gate = fmax(gate, 4 * rounding_of(g->nodes[i]));
   return gate;
@@ -149,20 +165,6 @@ static double *absolute(const double *x, int64_t count) {
   if (!y) die("out of memory");
   for (int64_t i = 0; i < count; i++) y[i] = fabs(x[i]);
   return y;
-}
-
-// What the kernel of product n makes of an operand's elements, relative to them. In TF32 they are
-// rounded or, by units that cut them, have been where they were stored; if not, as a model's input,
-// they lose up to twice as much. Elements that a kernel computes are rounded.
-static double operand_error(const Node *n, int operand) {
-  const Group *g = n->group;
-  if (n->precision != PrecTf32)
-    return n->in[operand]->group == g ? 2 * roundoff(n->in[operand]->type.dtype) : 0;
-  if (!unit_truncates(g)) return kTf32Roundoff;
-  Product p = contract_product(g);
-  const Operand *o = operand == MapA ? &p.a : &p.b;
-  if (!o->piece) return kTf32Roundoff;
-  return o->base->tf32 ? 0 : 2 * kTf32Roundoff;
 }
 
 // Bounds for each element of the anchor: c K u (|A||B|).

@@ -203,8 +203,9 @@ const char *sched_reduce_tile(const Group *g) {
 
 // May n be rounded where it is stored? Not what leaves the graph, nor what no expression stores.
 static bool may_round(const Graph *g, const Node *n) {
-  if (!n->group || n->group->tm->fusion == &fusion_heads || group_sums_columns(n->group, n))
-    return false;
+  const Group *k = n->group; // null: of a source, and of a concat that is there with its parts
+  bool stored = k && k->tm->fusion != &fusion_heads && !group_sums_columns(k, n);
+  if (!stored && !n->placed) return false;
   for (int i = 0; i < g->noutputs; i++)
     if (g->outputs[i].node == n) return false;
   for (int i = 0; i < g->nupdates; i++)
