@@ -63,9 +63,9 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
                                  Type type) {
     nn_wgmma_m64k16<kN, kAcrossA, kAcrossB>(d, a, b, true, type);
   }
-  // NOTE: the tensor core cuts operands to TF32; in shared memory nobody rounds them, as lib/mma.cuh
-  // does in registers, but whoever stored them (gen/sched/sched.c). If neither was rounded, a term
-  // is too small by 7.0e-4 on average, and off by 3.1e-4 beside.
+  // NOTE: the tensor core cuts operands to TF32. In shared memory nobody rounds them, as mma.cuh
+  // does in registers; who stored them did (gen/sched/sched.c). If neither was rounded, a term is
+  // too small by 7.0e-4 on average, and off by 3.1e-4 beside.
   __device__ static void product(float (&d)[kN / 2], unsigned long long a, unsigned long long b,
                                  float) {
     nn_wgmma_m64k8_tf32<kN>(d, a, b, true);
