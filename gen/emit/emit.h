@@ -85,6 +85,7 @@ const char *expr_local(const Group *g, const Node *n);     // for what n makes: 
 const char *expr_literal(Arena *a, double v, Dtype dtype); // the number as a value of this dtype
 const char *expr_ctype(Dtype dtype);
 const char *expr_cast(const Node *n);         // the function that makes a stored value of one
+const char *expr_as_tf32(Arena *a, const char *value); // rounded, as products would else cut it
 const char *expr_compute_type(const Node *n); // of its values in a kernel: float, int, ..
 // An op's CUDA text with the arguments (names, literals or calls) in place of $1 $2 ..
 const char *expr_substitute(Arena *arena, const char *cuda, const char *const *args);

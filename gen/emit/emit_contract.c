@@ -48,7 +48,7 @@ static void put_computed(Emitter *o, ProductText *h, int tensor) {
   hole_take(o, "decode", &decode);
   hole_take(o, "body", &body);
   hole_text(o, "inside", inside);
-  hole_text(o, "value", value);
+  hole_text(o, "value", unit_truncates(o->g) ? expr_as_tf32(o->c->arena, value) : value);
   scope_free(&s);
 }
 
@@ -170,6 +170,23 @@ static void put_operand(ProductText *h, int tensor) {
 
 // ---- the kernel ---------------------------------------------------------------------------------
 
+static bool is_rounded(const Operand *o) { // to TF32, where it was stored
+  return o->piece && o->base->tf32;
+}
+
+// What MmaTile and the others are told of the operands: ", kAcrossA, kAcrossB, kRoundA, kRoundB",
+// as far as it is not as they take it to be.
+static const char *operand_flags(const ProductText *h) {
+  const Operand *a = &h->p.a, *b = &h->p.b;
+  bool mma = h->e->g->tile.unit == &unit_mma, told = mma && (is_rounded(a) || is_rounded(b));
+  const bool flags[] = {a->across, b->across, !is_rounded(a), !is_rounded(b)};
+  int count = told ? 4 : b->across ? 2 : a->across;
+  const char *text = "";
+  for (int i = 0; i < count; i++)
+    text = arena_printf(h->arena, "%s, %s", text, flags[i] ? "true" : "false");
+  return text;
+}
+
 static void put_shape(ProductText *h) {
   Emitter *e = h->e;
   const Tile *t = &e->g->tile;
@@ -178,10 +195,7 @@ static void put_shape(ProductText *h) {
   hole_int(e, "step", t->unit->step);
   hole_int(e, "in_flight", t->unit->in_flight);
   hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));
-  hole_text(e, "across",
-            p->b.across   ? p->a.across ? ", true, true" : ", false, true"
-            : p->a.across ? ", true"
-                          : "");
+  hole_text(e, "across", operand_flags(h));
   hole_int(e, "n", p->n);
   hole_int(e, "batch", p->batch);
   hole_int(e, "tile_m", t->m);

@@ -188,7 +188,7 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
     const char *who = ragged ? "tid == 0 && inside" : "tid == 0";
     buffer_put(&s->body, "if (%s) %s[%s] = %s<%s>(%s);\n", who, expr_pointer(g, g->outputs[i]),
                expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
-               value);
+               n->tf32 ? expr_as_tf32(r->e->c->arena, value) : value);
   }
 }
 

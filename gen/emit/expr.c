@@ -445,8 +445,13 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
 
 // ---- stores -----------------------------------------------------------------------------------
 
+const char *expr_as_tf32(Arena *a, const char *value) {
+  return arena_printf(a, "nn_from_bits(nn_tf32(%s))", value);
+}
+
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
   int64_t step, first;
+  if (n->tf32) value = expr_as_tf32(arena_of(s), value);
   const Node *stored = group_stored(s->group, n);
   const Type *as = view_memory(stored, &first); // it lies as this one
   const char *offset = expr_offset(s, as, at, &step), *type = expr_ctype(n->type.dtype);

@@ -93,7 +93,7 @@ struct Node {
   bool placed;             // a concat whose parts are written where it lies
   bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c
   bool foot;               // a reduction that the kernel of what it reduces ends with: norms.c
-  bool follows;            // a copy of a parameter, updated as that is: copies.c
+  bool follows, tf32; // a parameter's copy, updated with it: copies.c; rounded as stored: sched.c
   Node *subst;             // scratch of a rewriting pass: its replacement
 };
 

@@ -147,7 +147,7 @@ const char *precision_name(Precision precision) {
   return precisions[precision];
 }
 
-Dtype precision_dtype(Precision precision) { // contract.cu rounds operands to tf32
+Dtype precision_dtype(Precision precision) { // products round operands to tf32
   static const Dtype dtypes[PrecCount] = {
       [PrecFp32] = DtF32, [PrecTf32] = DtF32, [PrecFp16] = DtF16, [PrecBf16] = DtBf16};
   return dtypes[precision];

@@ -17,6 +17,8 @@ static double roundoff(Dtype dtype) {
   return dtype == DtF16 ? 0x1p-11 : dtype == DtBf16 ? 0x1p-8 : 0x1p-24;
 }
 
+static const double kTf32Roundoff = 0x1p-11;
+
 // The largest number of a float dtype.
 static double largest(Dtype dtype) {
   return dtype == DtF16 ? 65504 : dtype == DtBf16 ? 0x1.fep127 : FLT_MAX;
@@ -97,14 +99,34 @@ static bool integers_alone(const Group *g) {
   return true;
 }
 
+static double stored_roundoff(const Node *n) {
+  return n->tf32 ? kTf32Roundoff : roundoff(n->type.dtype);
+}
+
 // What n is rounded to: where it is stored, or as the model says, x:half().
 static double rounding_of(const Node *n) {
-  double stored = roundoff(n->type.dtype);
+  double stored = stored_roundoff(n);
   return n->op->typing == TypeConvert ? fmax(stored, roundoff((Dtype)n->attr.dtype)) : stored;
 }
 
+// What the kernel of product n makes of an operand's elements, relative to them. In TF32 they are
+// rounded or, by units that cut them, have been where they were stored; if not, as a model's input,
+// they lose up to twice as much. Elements that a kernel computes are rounded.
+static double operand_error(const Node *n, int operand) {
+  const Group *g = n->group;
+  if (n->precision != PrecTf32)
+    return n->in[operand]->group == g ? 2 * roundoff(n->in[operand]->type.dtype) : 0;
+  if (!unit_truncates(g)) return kTf32Roundoff;
+  Product p = contract_product(g);
+  const Operand *o = operand == MapA ? &p.a : &p.b;
+  if (!o->piece) return kTf32Roundoff;
+  return o->base->tf32 ? 0 : 2 * kTf32Roundoff;
+}
+
 double check_contract_gate(const Group *g) {
-  double gate = g->anchor->precision == PrecTf32 ? 1e-3 : 0;
+  double gate = 0;
+  if (g->anchor->precision == PrecTf32)
+    gate = fmax(1e-3, operand_error(g->anchor, MapA) + operand_error(g->anchor, MapB));
   for (int i = 0; i < g->nnodes; i++) // it rounds operands that it computes
     if (g->nodes[i]->id < g->anchor->id) gate = fmax(gate, 4 * rounding_of(g->nodes[i]));
   return gate;
@@ -114,7 +136,7 @@ static double group_gate(const Group *g, const Node *out) {
   double gate = 1e-5;
   if (!dtype_is_float(out->type.dtype)) return integers_alone(g) ? 0 : kMostFlipped;
   if (g->tm->gate) gate = fmax(gate, g->tm->gate(g));
-  return fmax(gate, 2 * roundoff(out->type.dtype));
+  return fmax(gate, 2 * stored_roundoff(out));
 }
 
 // Does the element-wise bound of the anchor hold for the outputs, too?
@@ -158,10 +180,7 @@ static double *anchor_bound(Node *n, double **value) {
   free(value[a->id]);
   if (a != b) free(value[b->id]);
   value[a->id] = save_a, value[b->id] = save_b, value[n->id] = save;
-  bool tf32 = n->precision == PrecTf32;
-  double operand = tf32 ? 2 * 0x1p-11 : 0;
-  for (int i = 0; i < 2 && !tf32; i++) // computed in the kernel, and rounded
-    if (n->in[i]->group == n->group) operand += 2 * roundoff(n->in[i]->type.dtype);
+  double operand = operand_error(n, MapA) + operand_error(n, MapB);
   for (int64_t i = 0; i < count; i++)
     bound[i] = (2 * (double)check_terms(n) * 0x1p-24 + operand) * bound[i];
   return bound;
@@ -206,7 +225,7 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
     if (anchor && type_count(&g->domain) == count) {
       bound = malloc(sizeof *bound * (size_t)count);
       if (!bound) die("out of memory");
-      double relative = 2 * roundoff(out->type.dtype) + epilogue_roundoff(g);
+      double relative = 2 * stored_roundoff(out) + epilogue_roundoff(g);
       for (int64_t i = 0; i < count; i++)
         bound[i] = anchor[i] * 1.01 + fabs(value[out->id][i]) * relative +
                    (out->type.dtype == DtF16 ? 0x1p-24 : 0) + 1e-30;

@@ -1,6 +1,6 @@
-// copies.c: 16-bit copies of parameters that training updates. They live across runs, as the
-// parameters do: `init` makes them, and the kernel that updates a parameter writes its copy, too,
-// so that no step begins with casts.
+// copies.c: copies of parameters that training updates, of 16 bits or to be rounded to TF32. They
+// live across runs, as the parameters do: `init` makes them, and the kernel that updates a
+// parameter writes its copy, too, so that no step begins with casts.
 #include "pass.h"
 
 // What leaves an entry is made by it.
@@ -16,12 +16,15 @@ static bool is_permute(const Node *n) {
   return n->op->cls == OpMove && n->op->form == MovePermute;
 }
 
-// The parameter that n casts, perhaps permuted; null: it does not.
+// The parameter that n casts or copies as it lies, perhaps permuted; null: it does not.
 static Node *cast_of(const Node *n) {
   Node *of = n->op->cls == OpMap && n->op->flags & FlagCopy ? n->in[0] : NULL;
   if (of && is_permute(of)) of = of->in[0];
   bool param = of && of->updated && of->op->cls == OpSource && of->op->form == SourceParam;
-  return param && of->type.dtype != n->type.dtype ? of : NULL;
+  if (!param) return NULL;
+  const Node *from = n->in[0]; // a copy that lies as it does is there to be rounded: layout.c
+  bool lies = type_same_order(&from->type, &n->type) && (from == of || view_same_memory(from));
+  return lies || of->type.dtype != n->type.dtype ? of : NULL;
 }
 
 // `n` again, of `in`, in memory as it was.

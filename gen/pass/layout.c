@@ -192,6 +192,57 @@ static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
   return true;
 }
 
+// Does nobody but nngen read and write what training updates?
+static bool owns_parameters(const Graph *g) {
+  return g->c->options.trains && !g->c->options.embeds && is_fused(g);
+}
+
+// Is x a parameter that warp groups would read in TF32? Where what updates it can write its copy,
+// too.
+static bool read_by_groups(const Graph *to, const Node *n, const Node *x) {
+  const Node *of = reorders(x) && view_same_memory(x) ? x->in[0] : x;
+  bool param = of->op->cls == OpSource && of->op->form == SourceParam;
+  return param && (of->fixed || owns_parameters(to)) && n->precision == PrecTf32 &&
+         to->c->options.arch->wgmma && is_fused(to);
+}
+
+static bool lies_along_k(const Maps *m, int tensor, const Type *t) {
+  int d = t->rank - 1;
+  while (d > 0 && t->dim[t->order[d]] == 1) d--;
+  return maps_uses(&m->dim[tensor][t->order[d]], m, AxisK);
+}
+
+// They cut it to TF32 then: is it to be rounded? Of products that are large enough.
+static bool wants_rounded(const Graph *to, const Node *n, int operand, const Node *x) {
+  const int64_t least = 64;
+  if (!read_by_groups(to, n, x)) return false;
+  Maps m = maps_of(n, 0);
+  return maps_count(&m, AxisM) >= least && maps_count(&m, AxisN) >= least &&
+         lies_along_k(&m, operand, &x->type);
+}
+
+// Warp groups read TF32 along k alone. The dimension of k, if turning a parameter that lies across
+// it takes less than they save; else -1.
+static int turned_to_k(const Graph *to, const Node *n, int operand, const Node *x) {
+  const Arch *arch = to->c->options.arch;
+  if (!read_by_groups(to, n, x)) return -1;
+  Maps m = maps_of(n, 0);
+  double multiplies = (double)type_count(&n->type) * (double)maps_count(&m, AxisK);
+  double saved = 2 * multiplies / arch->tf32 * (1 / arch->mma_share - 1);
+  bool along = lies_along_k(&m, operand, &x->type);
+  return along || saved < gain_of_copy(arch, &x->type) ? -1 : maps_dim(&m, operand, AxisK);
+}
+
+// A copy that lies as x does: sched.c has it rounded, if a warp group reads it.
+static Node *rounded(Graph *to, Node *x) {
+  Node *copy = x->subst;
+  if (copy && copy->type.dtype == x->type.dtype && type_same_order(&copy->type, &x->type))
+    return copy;
+  copy = x->subst = graph_add(to, op_need(to->c, "copy"), 1, &x, NULL, x);
+  copy->type = x->type;
+  return copy;
+}
+
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
 // convolution may be packed first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
@@ -202,9 +253,11 @@ static void place_operands(Graph *to, Node *n, Dtype dtype) {
     // Where nothing is asked, an operand is read in any order.
     if (last < 0 && reorders(x)) x = moved_in_place(to, x);
     if (last < 0 && i == MapB && x->fixed) last = x->type.rank - 2; // k
+    if (last < 0) last = turned_to_k(to, n, i, x);
     Type wanted = x->type;
     if (last >= 0) set_last(&wanted, last);
-    n->in[i] = as(to, x, dtype, wanted.order);
+    Node *placed = as(to, x, dtype, wanted.order);
+    n->in[i] = placed == x && wants_rounded(to, n, i, x) ? rounded(to, x) : placed;
   }
 }
 
@@ -231,11 +284,6 @@ static void order_for_reshape(Node *reshape) {
   }
   for (int i = 0; i < count; i++)
     for (int d = 0; d < rank; d++) stored[i]->type.order[d] = (uint8_t)permute->attr.dims[d];
-}
-
-// Does nobody but nngen read and write what training updates?
-static bool owns_parameters(const Graph *g) {
-  return g->c->options.trains && !g->c->options.embeds && is_fused(g);
 }
 
 // Filters that training updates, and states like them, lie as products read and make them.

@@ -201,7 +201,37 @@ const char *sched_reduce_tile(const Group *g) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
-// Needs: groups. Gives: Group.tile, flops and bytes.
+// May n be rounded where it is stored? Not what leaves the graph, nor what no expression stores.
+static bool may_round(const Graph *g, const Node *n) {
+  const Group *k = n->group; // null: of a source, and of a concat that is there with its parts
+  bool stored = k && k->tm->fusion != &fusion_heads && !group_sums_columns(k, n);
+  if (!stored && !n->placed) return false;
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->outputs[i].node == n) return false;
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].value == n) return false;
+  for (int i = 0; i < n->nin && n->placed; i++)
+    if (!may_round(g, n->in[i])) return false;
+  return true;
+}
+
+static void round_stored(const Graph *g, const Operand *o) {
+  if (!o->piece || !may_round(g, o->base)) return;
+  Node *n = g->nodes[o->base->id];
+  n->tf32 = true;
+  for (int i = 0; i < n->nin && n->placed; i++) n->in[i]->tf32 = true;
+}
+
+// Where a unit cuts floats to TF32, operands are rounded as they are stored: a term is then off by
+// 2.9e-4, either way; it would be off by 7.7e-4, of which 7.0e-4 are always too little.
+static void round_operands(const Group *g) {
+  if (!unit_truncates(g)) return;
+  Product p = contract_product(g);
+  round_stored(g->graph, &p.a);
+  round_stored(g->graph, &p.b);
+}
+
+// Needs: groups. Gives: Group.tile, flops and bytes; Node.tf32.
 void sched_pass(Compiler *c) {
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
@@ -213,4 +243,5 @@ void sched_pass(Compiler *c) {
                         sched_dram_seconds(g, c->options.arch));
     if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
   }
+  for (int i = 0; i < c->graph->ngroups; i++) round_operands(c->graph->groups[i]);
 }

@@ -156,7 +156,7 @@ typedef struct Cut { // outputs of a block, of a warp
 // One way to multiply the tiles of a product. Costs are those of one block of k, kRowBytes long.
 struct Unit {
   const char *name;  // its device code is lib/NAME.cuh, for attention lib/attend_NAME.cuh
-  bool tensor_cores; // else products are themselves what is issued
+  bool tensor_cores, truncates; // else products are what is issued; does it cut floats to TF32?
   int step;          // bytes of k multiplied at once
   int in_flight;     // blocks of k whose products still run while others are loaded
   const Cut *cuts;   // to try
@@ -171,8 +171,8 @@ struct Unit {
   double (*serial)(const Tile *t, double math_clocks); // clocks of a warp, alone, step after step
 };
 
-extern const Unit unit_fma, unit_mma, unit_wgmma;
-extern const Unit *const sched_units[]; // all; ends with null
+extern const Unit unit_fma, unit_mma, unit_wgmma, *const sched_units[]; // all; ends with null
+bool unit_truncates(const Group *g); // does the product of g cut floats that it reads to TF32?
 
 // ---- sched_cost.c ------------------------------------------------------------------------------
 

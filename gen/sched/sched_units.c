@@ -182,16 +182,17 @@ static const Cut wgmma_cuts[] = {
     {128, 64, 16, 64},   {64, 128, 16, 128},  {64, 64, 16, 64},
 };
 
-// Where a phase has no k, ptxas lets each product of a warp group wait for the one before.
+// Where a phase has no k, ptxas lets each product of a warp group wait for the one before. Only
+// tiles of 16 bits may be transposed.
 static bool wgmma_legal(const Node *n, const Product *p, const Arch *arch) {
   for (int i = 0; i < p->phases; i++)
     if (!maps_count(&p->maps[i], AxisK)) return false;
-  return arch->wgmma && n->precision != PrecFp32 && p->size == 2;
+  bool along = p->size == 2 || !(p->a.across || p->b.across);
+  return arch->wgmma && n->precision != PrecFp32 && along;
 }
 
 static double wgmma_rate(const Arch *arch, int size) {
-  (void)size;
-  return arch->tensor16;
+  return size == 4 ? arch->tf32 : arch->tensor16;
 }
 
 static int wgmma_registers(const Tile *t) {
@@ -219,6 +220,7 @@ static double wgmma_serial(const Tile *t, double math_clocks) {
 
 const Unit unit_wgmma = {.name = "wgmma",
                          .tensor_cores = true,
+                         .truncates = true,
                          .step = kMmaStep,
                          .in_flight = 1,
                          .cuts = wgmma_cuts,
@@ -234,3 +236,7 @@ const Unit unit_wgmma = {.name = "wgmma",
 // ---- all of them --------------------------------------------------------------------------------
 
 const Unit *const sched_units[] = {&unit_fma, &unit_mma, &unit_wgmma, NULL};
+
+bool unit_truncates(const Group *g) {
+  return g->tile.unit && g->tile.unit->truncates && g->anchor->precision == PrecTf32;
+}

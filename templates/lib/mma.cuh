@@ -4,8 +4,10 @@
 
 // The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An
 // mma has 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, swapped: its
-// 16 rows are b's, its 8 columns a's.
-template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct MmaTile {
+// 16 rows are b's, its 8 columns a's. kRound: of TF32, operands are not yet rounded.
+template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false,
+          bool kRoundA = true, bool kRoundB = true>
+struct MmaTile {
   static constexpr bool kSwapped = kM % 16 != 0;
   static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
   static constexpr int kRows = (kSwapped ? kN : kM) / 16;  // of mmas
@@ -104,9 +106,9 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
   }
   // The tensor core would cut the operands to TF32; rounding halves the error.
   __device__ void product(unsigned (&fr)[kRows][4], unsigned (&fc)[kColumns][2], float) {
-    for (int i = 0; i < kRows; ++i)
+    for (int i = 0; i < kRows && (kSwapped ? kRoundB : kRoundA); ++i)
       for (int e = 0; e < 4; ++e) fr[i][e] = nn_tf32(nn_from_bits(fr[i][e]));
-    for (int j = 0; j < kColumns; ++j)
+    for (int j = 0; j < kColumns && (kSwapped ? kRoundA : kRoundB); ++j)
       for (int e = 0; e < 2; ++e) fc[j][e] = nn_tf32(nn_from_bits(fc[j][e]));
     nn_mma_tile_tf32(acc, fr, fc);
   }

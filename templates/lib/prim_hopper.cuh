@@ -53,8 +53,9 @@ NN_DEV void nn_stmatrix_x1_trans(void *row, const unsigned r[1]);
 NN_DEV void nn_stmatrix_x2_trans(void *row, const unsigned r[2]);
 NN_DEV void nn_stmatrix_x4_trans(void *row, const unsigned r[4]);
 
-// ---- products of a warp group: as nn_wgmma_m64k16, both tiles K-major; N = 64, 128 --------------
+// ---- products of a warp group: as nn_wgmma_m64k16, both tiles K-major; N = 64, 128, 256 ---------
 
+// Of floats the upper 19 bits count: they are cut to TF32, not rounded.
 template <int N>
 NN_DEV void nn_wgmma_m64k8_tf32(float (&d)[N / 2], unsigned long long a, unsigned long long b,
                                 bool accumulate);

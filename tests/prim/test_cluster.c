@@ -6,11 +6,11 @@
 #include <math.h>
 
 static const char head[] = "#include \"lib/prim.cuh\"\n"
-                           "struct Smem { alignas(1024) unsigned char a[8192], b[16384]; "
+                           "struct Smem { alignas(1024) unsigned char a[8192], b[32768]; "
                            "alignas(8) Mbar bar; alignas(16) int x[256]; };\n"
                            "extern \"C\" __global__ ";
 
-enum { kSmem = 28 << 10 };
+enum { kSmem = 44 << 10 };
 
 static CUfunction function(const char *source, const char *name) {
   static char text[16384];
@@ -186,13 +186,16 @@ static const struct {
                 {"nn_wgmma_m64k32<%d>(d, a, b, k != 0, (signed char)0)", 1, "int"},
                 {"nn_wgmma_m64k32<%d>(d, a, b, k != 0, (unsigned char)0)", 1, "int"}};
 
-// A small whole number as the product's element.
-static void put(unsigned char *at, int product, int value) {
+// A small whole number as the product's element; of a float also bits that TF32 does not have.
+static void put(unsigned char *at, int product, int value, uint32_t low) {
   float x = (float)value;
+  uint32_t bits;
   _Float16 half = (_Float16)value;
   int power;
   float part = frexpf(fabsf(x), &power); // of 8 units of a half, in e4m3: exact to 16
-  if (product == 0) memcpy(at, &x, 4);
+  memcpy(&bits, &x, 4);
+  bits |= low & 0x1fff;
+  if (product == 0) memcpy(at, &bits, 4);
   if (product == 1)
     *at = (unsigned char)((value < 0) << 7 |
                           (value ? (power + 6) << 3 | ((int)(part * 16) & 7) : 0));
@@ -224,9 +227,9 @@ static void read_layouts(void) {
 }
 
 static void product(int p, int n) {
-  static unsigned char ta[8192], tb[16384];
-  static int a[64][128], b[128][128];
-  static uint32_t got[128][64];
+  static unsigned char ta[8192], tb[32768];
+  static int a[64][128], b[256][128];
+  static uint32_t got[128][128];
   static uint32_t random = 5;
   char source[2048], call[128];
   int depth = 128 / products[p].bytes;
@@ -235,14 +238,14 @@ static void product(int p, int n) {
            "void k(const unsigned char *in, const unsigned char *more, %s *out) {\n"
            "  NN_SMEM(Smem, s);\n"
            "  for (int i = threadIdx.x; i < 8192; i += 128) s.a[i] = in[i];\n"
-           "  for (int i = threadIdx.x; i < 16384; i += 128) s.b[i] = more[i];\n"
+           "  for (int i = threadIdx.x; i < 32768; i += 128) s.b[i] = more[i];\n"
            "  nn_fence_proxy_async(); nn_sync();\n  %s d[%d];\n  nn_wgmma_fence();\n"
            "  for (int k = 0; k < 4; k++) {\n"
            "    auto a = nn_wgmma_tile(s.a + 32 * k, 1024, 0, kSwizzle128);\n"
            "    auto b = nn_wgmma_tile(s.b + 32 * k, 1024, 0, kSwizzle128);\n    %s;\n  }\n"
            "  nn_wgmma_commit(); nn_wgmma_wait<0>();\n"
            "  for (int i = 0; i < %d; i++) { nn_wgmma_hold(d[i]); "
-           "out[threadIdx.x * 64 + i] = d[i]; }\n}\n",
+           "out[threadIdx.x * 128 + i] = d[i]; }\n}\n",
            products[p].sum, products[p].sum, n / 2, call, n / 2);
   CUfunction f = function(source, "k");
   for (int r = 0; r < n; r++)
@@ -250,8 +253,10 @@ static void product(int p, int n) {
       int at = k * products[p].bytes, place = units[r % 16][at / 16] + r / 16 * 2048 + at % 16;
       random = random * 1664525u + 1013904223u;
       b[r][k] = (int)(random >> 28) - (p == 4 ? 0 : 8);
-      put(tb + place, p, b[r][k]);
-      if (r < 64) put(ta + place, p, a[r][k] = (int)(random >> 24 & 15) - (p == 4 ? 0 : 8));
+      put(tb + place, p, b[r][k], random);
+      if (r >= 64) continue;
+      a[r][k] = (int)(random >> 24 & 15) - (p == 4 ? 0 : 8);
+      put(ta + place, p, a[r][k], random >> 8);
     }
   CUdeviceptr da = device_upload(ta, sizeof ta), db = device_upload(tb, sizeof tb),
               out = device_upload(NULL, sizeof got);
@@ -273,7 +278,7 @@ static void test_products(void **state) {
   (void)state;
   read_layouts();
   for (int p = 0; p < (int)(sizeof products / sizeof *products); p++)
-    for (int n = 64; n <= 128; n *= 2) product(p, n);
+    for (int n = 64; n <= 256; n *= 2) product(p, n);
 }
 
 int main(void) {
