@@ -178,9 +178,6 @@ $(o.body)
   auto $(o.name) = computed_source<T, $(tile), kThreads>($(o.name)_value, $(origin));
 //@ end
 //@ end
-//@ if k.in_flight > 0 and (phased or k.splits > 1) and k.full then
-  nn_assume(first < end);  // else ptxas lets each product wait for the one before
-//@ end
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
@@ -201,7 +198,15 @@ $(o.body)
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first, stage = 0; block < end; ++block) {
+//@ if phased then
+  const int past = end;
+//@ else
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+//@ end
+//@ if k.in_flight > 0 and (k.full or not phased and k.splits == 1) then
+  nn_assume(first < past);  // else ptxas lets each product wait for the one before
+//@ end
+  for (int block = first, stage = 0; block < past; ++block) {
     nn_cp_async_wait<kAhead - 1>();
     product.publish();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all

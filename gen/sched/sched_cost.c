@@ -26,7 +26,7 @@ enum {
   kJoinClocks = 40,  // four at once: a division and what depends on it
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12,   // of k: their sums are added in groups
-  kAcrossRegisters = 8
+  kAcrossRegisters = 16
 };
 
 static const double kTurn = 2.5; // clocks between two instructions of a warp
@@ -80,7 +80,9 @@ int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
   int registers = t->unit->registers(t), most = kMostRegisters;
   if (t->unit->tensor_cores && p->size == 4) // floats across k are read singly
     registers += kAcrossRegisters * (p->a.across + p->b.across);
-  int by_regs = arch->regs / (tile_threads(t) * (registers < most ? registers : most));
+  // Each scheduler has its part of the registers, for whole warps.
+  int warps = arch->regs / kSchedulers / (kWarp * (registers < most ? registers : most));
+  int by_regs = warps * kSchedulers / (tile_threads(t) / kWarp);
   int by_smem = arch->smem / (tile_smem(t, p) + kSmemPerBlock);
   return by_regs < by_smem ? by_regs : by_smem;
 }

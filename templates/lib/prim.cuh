@@ -109,6 +109,7 @@ NN_DEV float nn_nan();
 NN_DEV int nn_lane();                           // threadIdx.x % 32; blocks are one-dimensional
 NN_DEV void nn_sync();                          // all threads of the block
 NN_DEV void nn_assume(bool holds);              // a fact for the compiler
+NN_DEV int nn_opaque(int x);                    // x, which the compiler does not know
 NN_DEV void nn_syncwarp(unsigned mask = kFullMask);
 // Named barrier `id` (1..15; 0 is nn_sync's): `threads`, a multiple of 32, take part in all.
 NN_DEV void nn_bar_sync(int id, int threads);   // arrives and waits

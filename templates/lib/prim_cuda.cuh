@@ -187,6 +187,10 @@ NN_DEV float nn_min(float a, float b) {
 NN_DEV int nn_lane() { return threadIdx.x % kWarp; }
 NN_DEV void nn_sync() { __syncthreads(); }
 NN_DEV void nn_assume(bool holds) { __builtin_assume(holds); }
+NN_DEV int nn_opaque(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
 NN_DEV void nn_syncwarp(unsigned mask) { __syncwarp(mask); }
 NN_DEV void nn_bar_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -135,7 +135,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first, stage = 0; block < end; ++block) {
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  for (int block = first, stage = 0; block < past; ++block) {
     nn_cp_async_wait<kAhead - 1>();
     product.publish();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
@@ -372,7 +373,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first, stage = 0; block < end; ++block) {
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  for (int block = first, stage = 0; block < past; ++block) {
     nn_cp_async_wait<kAhead - 1>();
     product.publish();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all

@@ -219,7 +219,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first, stage = 0; block < end; ++block) {
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  for (int block = first, stage = 0; block < past; ++block) {
     nn_cp_async_wait<kAhead - 1>();
     product.publish();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
@@ -477,7 +478,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first, stage = 0; block < end; ++block) {
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  for (int block = first, stage = 0; block < past; ++block) {
     nn_cp_async_wait<kAhead - 1>();
     product.publish();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
@@ -710,7 +712,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first, stage = 0; block < end; ++block) {
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  for (int block = first, stage = 0; block < past; ++block) {
     nn_cp_async_wait<kAhead - 1>();
     product.publish();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
