@@ -7,9 +7,8 @@
 // its loop only other blocks of its SM can hide. What depends on the unit that multiplies is in its
 // record (sched_units.c). Assumed are 800 clocks for a load under load, 40 for a barrier, the
 // instructions of an element that is gathered, and how many of the 155 to 256 before a loop are not
-// its first copies. kTurn, kOutputIssue and the launch gap are fitted to 214 kernels of ResNet-18
-// and the attention block on an H200 (tests/bench/NOTES.md): modelled / measured was 0.86 in the
-// geometric mean before, and is 1.00; the root mean square of its logarithm is 0.12.
+// its first copies. kTurn, kCopyIssue, kTapIssue, kOutputIssue, kRingClocks and the launch gap are
+// fitted to kernels of ResNet-18 and the attention block on an H200 (tests/bench/NOTES.md).
 #include "sched.h"
 
 #include <math.h>
@@ -18,15 +17,16 @@
 enum {
   kSetupIssue = 130, // instructions of a warp before its loop: where its rows and columns lie,
   kLoopIssue = 28,   // for each block of k: waits, stages, branches,
-  kCopyIssue = 3,    // of one asynchronous copy (a 64-bit addition takes two turns),
-  kTapIssue = 1,     // and to tell whether its tap is inside; all counted in SASS for sm_90a
+  kCopyIssue = 5,    // of one asynchronous copy (a 64-bit addition takes two turns),
+  kTapIssue = 8,     // and to find its tap and whether that is inside
   kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
   kStateIssue = 40,  // and of one that a row's statistics take in: counted on an H200
   kJoinIssue = 30,   // of two states joined: an estimate
   kJoinClocks = 40,  // four at once: a division and what depends on it
+  kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12,   // of k: their sums are added in groups
-  kAcrossRegisters = 16
+  kAcrossRegisters = 16 // of an operand whose floats are read singly
 };
 
 static const double kTurn = 2.5; // clocks between two instructions of a warp
@@ -204,7 +204,7 @@ static double load_clocks(const Tile *t, const Product *p) {
   int at_once = tile_threads(t) * 16 / kRowBytes;
   double rows = (p->a.piece ? 0 : ceil(t->m / (double)at_once)) +
                 (p->b.piece ? 0 : ceil(t->n / (double)at_once));
-  return kLoadClocks / (double)(t->stages - 1 - t->unit->in_flight) + kLoadClocks * rows;
+  return kRingClocks / (double)(t->stages - 1 - t->unit->in_flight) + kLoadClocks * rows;
 }
 
 // Statistics of rows: instructions of a block for those of its tile, and the clocks that the last
