@@ -8,7 +8,7 @@
 // The GPU that each architecture is best known by, as NVIDIA publishes it, dense, to three figures,
 // fp32 and L2 at the clock of the tensor peak. L2: A100 5120 B/clk (whitepaper); the others 47
 // B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between kernels of a graph on H100
-// (hazyresearch.stanford.edu, "no bubbles"); 0.8 on Hopper, fitted on an H200, as the model counts
+// (hazyresearch.stanford.edu, "no bubbles"); 1.0 on Hopper, fitted on an H200, as the model counts
 // how blocks begin (sched_cost.c). mma_share: sched_units.c; on Blackwell Hopper's rate per SM,
 // assumed.
 static const Arch archs[] = {
@@ -17,7 +17,7 @@ static const Arch archs[] = {
      .mma_share = 0.95, .launch_gap = 1.3e-6},
     {"sm_90a", "H200", .sms = 132, .smem = 228 << 10, .regs = 65536, .l2 = 60 << 20, .clock = 1.83,
      .dram = 4.8e12, .l2_rate = 11.4e12, .fp32 = 61.9e12, .tensor16 = 989e12, .tf32 = 494e12,
-     .mma_share = 0.62, .wgmma = true, .launch_gap = 0.8e-6},
+     .mma_share = 0.62, .wgmma = true, .launch_gap = 1e-6},
     {"sm_100a", "B200", .sms = 148, .smem = 228 << 10, .regs = 65536, .l2 = 126 << 20,
      .clock = 1.85, .dram = 8.0e12, .l2_rate = 12.9e12, .fp32 = 70.1e12, .tensor16 = 2250e12,
      .tf32 = 1125e12, .mma_share = 0.31, .launch_gap = 1.3e-6},

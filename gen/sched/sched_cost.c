@@ -18,7 +18,7 @@ enum {
   kSetupIssue = 130, // instructions of a warp before its loop: where its rows and columns lie,
   kLoopIssue = 28,   // for each block of k: waits, stages, branches,
   kCopyIssue = 5,    // of one asynchronous copy (a 64-bit addition takes two turns),
-  kTapIssue = 8,     // and to find its tap and whether that is inside
+  kTapIssue = 4,     // and to find its tap and whether that is inside
   kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
   kStateIssue = 40,  // and of one that a row's statistics take in: counted on an H200
   kJoinIssue = 30,   // of two states joined: an estimate

@@ -11,8 +11,8 @@ __device__ __forceinline__ void each_of(int row, Each each, Rest... rest) {
     (rest(), ...);
 }
 
-// Calls each(row) for rows `first`, first + kStep, ... of a tile of kTileM, of which the product has
-// `rows`; a multiple of kMultiple. It loads what the row needs and gives the rest as a function,
+// Calls each(row) for rows `first`, first + kStep, ... of a tile of kTileM, of which the product
+// has `rows`; a multiple of kMultiple. It loads what the row needs and gives the rest as a function,
 // which is called when some rows are under way.
 template <int kTileM, int kStep, int kMultiple, class Each>
 __device__ __forceinline__ void each_row(int first, int rows, Each each) {
@@ -48,8 +48,8 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
   }
 }
 
-// The same where columns of a product stand beside those of its other half: calls each(m, n)(outputs,
-// others), n a column of half of the product, `others` those of the second half.
+// The same where columns of a product stand beside those of its other half: calls
+// each(m, n)(outputs, others), n a column of half of the product, `others` those of the second half.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
 __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, int rows,
                                           Each each) {

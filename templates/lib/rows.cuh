@@ -29,8 +29,8 @@ __device__ inline void stage_state(float *staged_out, int stride, int row, int c
 }
 
 // The joined state of a row of the tile, of its first `columns`. Neighbouring threads have
-// neighbouring rows: each begins elsewhere, so that they meet different banks. Four at once: joining
-// two may be a division and what depends on it.
+// neighbouring rows: each begins elsewhere, so that they meet different banks. Four at once:
+// joining two may be a division and what depends on it.
 template <class State, int kTileN, int kLanes>
 __device__ inline State tile_row_state(const float *staged_out, int row, int columns) {
   constexpr int kAtOnce = 4;
