@@ -214,17 +214,16 @@ class Bench(Beside):
 
     @staticmethod
     def commit():
-        try:
-            git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True,
-                                 text=True, timeout=20)
-            if git.returncode == 0:
-                return git.stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            pass  # no git here: `make ready` wrote the commit down
-        try:
+        try:  # what `make tests` built, wherever git stands
             with open(os.path.join(ROOT, "build/commit")) as f:
                 return f.read().strip()
         except OSError:
+            pass
+        try:
+            git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True,
+                                 text=True, timeout=20)
+            return git.stdout.strip() if git.returncode == 0 else "unknown"
+        except (OSError, subprocess.SubprocessError):
             return "unknown"
 
     # ---- the stages ------------------------------------------------------------------------------

@@ -104,21 +104,26 @@ def contractions(result, whole):
                 if (line.get("dtype", "-"), line.get("batch", 0)) == (dtype, batch)]
         ratios = [b["us"] / a["us"] for a, b in pairs(some)
                   if b and known(b.get("us")) and known(a.get("us"))]
+        close = geomean([b["us"] / a["us"] for a, b in pairs(some)
+                         if b and known(b.get("us")) and known(a.get("us"))
+                         and "stride 1x1" in (a.get("name") or "")])
         mean = geomean(ratios)
         means.append([dtype, str(batch), str(len(pairs(some))),
                       f"{mean:.2f}x" if mean else "not measured",
+                      f"{close:.2f}x" if close else "-",
                       f"{min(ratios):.2f}x" if ratios else "-"])
         if whole or (dtype, batch) == ("fp16", 32):
             out.append(f"ResNet contractions, {dtype}, "
                        f"batch {batch} (nngen with its cost model's tiles and the fused epilogue, "
-                       "cuDNN the convolution alone):\n\n"
+                       "cuDNN the convolution alone, by its older interface, whose strided ones are "
+                       "slow in 16 bits):\n\n"
                        + table(HEAD, contraction_rows(some, lambda line: line.get("layer") or "-")))
     if left_out:
         missing = sorted({f"{line.get('name')} at batch {line.get('batch')}: {line['missing']}"
                           for line in left_out})
         out.append(f"Not among them: {'; '.join(missing)}.")
     out.insert(0, table(["contractions", "batch", "shapes", "library / nngen, geometric mean",
-                         "worst"], means))
+                         "of convolutions with stride 1", "worst"], means))
     return "\n\n".join(out)
 
 

@@ -15,7 +15,7 @@ synthetic() {
     has "left out: resnet34 fp16 batch 256" &&
     has "| resnet18 | fp16 | 32 | 0.5 | - | 0.6 | 2 | - | - | - | 0.75 | 1.50x | - | 64000 |" &&
     has "Not measured: resnet18 fp16 batch 32, compile: a reason." &&
-    has "| fp16 | 32 | 2 | 1.00x | 0.50x |" && has "| fp16 | 1 | 1 | not measured | - |" &&
+    has "| fp16 | 32 | 2 | 1.00x | - | 0.50x |" && has "| fp16 | 1 | 1 | not measured | - | - |" &&
     has "| layer1.0.conv1 | fp16 conv A | 64x64 | 10.00 | 200 | 8.00 | 20.00 | 2.00x |" &&
     has "| qkv, batch 8 | bf16 matmul D | 128x128 | 100.00 | 500 | 90.00 | 90.00 | 0.90x |" &&
     has "| 32 | 2048 | 8 | 32 | causal | bf16 | 0.25 | 275 | 137 | - | 2.00x |" &&
