@@ -7,8 +7,8 @@
 // its loop only other blocks of its SM can hide. What depends on the unit that multiplies is in its
 // record (sched_units.c). Assumed are 800 clocks for a load under load, 40 for a barrier, the
 // instructions of an element that is gathered, and how many of the 155 to 256 before a loop are not
-// its first copies. kTurn, kCopyIssue, kTapIssue, kOutputIssue, kRingClocks and the launch gap are
-// fitted to kernels of ResNet-18 and the attention block on an H200 (tests/bench/NOTES.md).
+// its first copies. kTurn, kCopyIssue, kTapIssue, kOutputIssue, kRingClocks and the launch gap
+// follow what kernels of ResNet-18 and the attention block took on an H200 (tests/bench/NOTES.md).
 #include "sched.h"
 
 #include <math.h>

@@ -54,8 +54,8 @@ __device__ __forceinline__ Tap row_of(const Map &map, int r, int batch) {
   return {map.row(r, batch), bits};
 }
 
-// The rows of a tile in two tables, their places and their taps: each found once, not by all threads
-// that copy a part of it.
+// The rows of a tile in two tables, their places and their taps: each found once, not by all
+// threads that copy a part of it.
 template <class T, int kTile, int kThreads> struct RowTable : SourceShape<T, kTile, kThreads> {
   using Shape = SourceShape<T, kTile, kThreads>;
   static constexpr int kRows = Shape::kCount * Shape::kAtOnce;

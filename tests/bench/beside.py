@@ -1,8 +1,8 @@
 """beside.py: the stages of gpu.py that measure attention and whole models beside PyTorch.
 
 A stage has jobs, the most important first; one that does not fit into what is left of its time is
-left out. Contenders of a job take turns, three times unless --turns says otherwise. nngen's times lie between device events
-around a replayed graph; PyTorch's too where a variant says "graph".
+left out. Contenders of a job take turns, three times unless --turns says otherwise. nngen's times
+lie between device events around a replayed graph; PyTorch's too where a variant says "graph".
 """
 import json
 import os

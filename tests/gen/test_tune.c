@@ -321,59 +321,67 @@ static void tunes(void **state) {
   device_close(device);
 }
 
+typedef struct Tuned { // a model in fp16, to be tuned
+  Device *device;
+  Tuning *tuning;
+  Compiler compiler;
+  TuneReport report;
+  int calls; // of the timer
+} Tuned;
+
+static void tuned_open(Tuned *t, const char *text) {
+  *t = (Tuned){.device = open_device(), .tuning = tuning_new()};
+  write_text(in_dir("m.lua"), text);
+  compile_tuned(&t->compiler, "fp16", NULL, NULL);
+  warnings[0] = 0;
+}
+
+static void tuned_close(Tuned *t) {
+  free(t->report.rows);
+  compile_close(&t->compiler);
+  tuning_free(t->tuning);
+  device_close(t->device);
+}
+
 // A product that is written in a state's place is measured; one that also reads the state is not.
 static void states(void **state) {
   (void)state;
-  static const char text[] =
-      "local nn = require 'nn'\n"
-      "local function stored(name, n) return nn.state(name, {32, n}, {dtype = 'auto'}) end\n"
-      "local x, z = stored('x', 64), stored('z', 64)\n"
-      "local y, sum = stored('y', 32), stored('sum', 48)\n"
-      "nn.update(y, x:linear('a', {out = 32}))\n"
-      "nn.update(sum, sum + z:linear('b', {out = 48}))\n";
-  Device *device = open_device();
-  write_text(in_dir("m.lua"), text);
-  Tuning *tuning = tuning_new();
-  Compiler c;
+  Tuned t;
   Error err = {0};
-  TuneReport report;
-  int calls = 0;
-  compile_tuned(&c, "fp16", NULL, NULL);
-  warnings[0] = 0;
-  if (tune(&c, device, tuning, &calls, &report, &err)) fail_msg("%s", err.message);
+  tuned_open(&t, "local nn = require 'nn'\n"
+                 "local function stored(name, n)\n"
+                 "  return nn.state(name, {32, n}, {dtype = 'auto'})\n"
+                 "end\n"
+                 "local x, z = stored('x', 64), stored('z', 64)\n"
+                 "local y, sum = stored('y', 32), stored('sum', 48)\n"
+                 "nn.update(y, x:linear('a', {out = 32}))\n"
+                 "nn.update(sum, sum + z:linear('b', {out = 48}))\n");
+  if (tune(&t.compiler, t.device, t.tuning, &t.calls, &t.report, &err))
+    fail_msg("%s", err.message);
+  const TuneRow *row = t.report.rows;
   assert_string_equal(warnings, "");
-  assert_int_equal(report.nrows, 1);
-  assert_string_equal(report.rows[0].layer, "a");
-  for (int i = 0; i < report.rows[0].candidates; i++) assert_true(report.rows[0].right[i]);
-  assert_string_equal(report.rows[0].all[0].tile, report.rows[0].model.tile);
-  free(report.rows);
-  compile_close(&c);
-  tuning_free(tuning);
-  device_close(device);
+  assert_int_equal(t.report.nrows, 1);
+  assert_string_equal(row->layer, "a");
+  for (int i = 0; i < row->candidates; i++) assert_true(row->right[i]);
+  assert_string_equal(row->all[0].tile, row->model.tile);
+  tuned_close(&t);
 }
 
 static void stored_each(void **state) {
   (void)state;
-  Device *device = open_device();
-  write_text(in_dir("m.lua"), kModel);
-  Tuning *tuning = tuning_new();
-  Compiler c;
+  Tuned t;
   Error err = {0};
-  TuneReport report;
-  int calls = 0;
-  compile_tuned(&c, "fp16", NULL, NULL);
-  TuneOptions options = {.timer = each_is_stored, .user = &calls, .most = 2, .launches = 2,
+  tuned_open(&t, kModel);
+  TuneOptions options = {.timer = each_is_stored, .user = &t.calls, .most = 2, .launches = 2,
                          .path = in_dir("each.json"),
                          .jit = {.cache_dir = in_dir("cache"), .log = {on_log, NULL}},
                          .log = {on_log, NULL}};
   options.path = strdup(options.path);
-  if (tune_model(&c, device, &options, tuning, &report, &err)) fail_msg("%s", err.message);
+  if (tune_model(&t.compiler, t.device, &options, t.tuning, &t.report, &err))
+    fail_msg("%s", err.message);
   assert_int_equal(stored_products(options.path), 3);
   free((char *)options.path);
-  free(report.rows);
-  compile_close(&c);
-  tuning_free(tuning);
-  device_close(device);
+  tuned_close(&t);
 }
 
 static void stale(void **state) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Training learns: models overfit one batch (in the long run one of each kind), a
-# small network learns real digits to the accuracy that is known for it, and in the long run a
-# ResNet's losses and weights follow PyTorch's.
+# Training learns: models overfit one batch (in the long run one of each kind), a small network
+# learns real digits to the accuracy that is known for it, and in the long run a ResNet's losses and
+# weights follow PyTorch's.
 . "$(dirname "$0")/train.sh"
 
 # learns MODEL LOSS OPTIONS...: the loss of the last step is below LOSS
