@@ -115,7 +115,25 @@ $(o.inside_decode)
 //@ end
 //@ end
 
+//@ if k.walks then
+
+// Where a tile begins; those of each product of the batch follow each other.
+constexpr int kTiles = kTilesM * kTilesN * kBatch;
+struct Place {
+  int m0, n0, batch;
+};
+__device__ __forceinline__ Place place_of(int tile) {
+  constexpr int kOfOne = kTilesM * kTilesN;
+  const TileOrder<kTilesM, kTilesN> at(kBatch == 1 ? tile : tile % kOfOne);
+  return {at.m * kTileM, at.n * kTileN, kBatch == 1 ? 0 : tile / kOfOne};
+}
+//@ end
+
 struct Smem {
+//@ if k.own then
+  char a[kStages][kTileM * kRowBytes];
+  char b[kStages][kTileN * kRowBytes];
+//@ else
   union {
     struct {
       char a[kStages][kTileM * kRowBytes];
@@ -123,8 +141,10 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
+//@ end
 //@ if k.taps > 0 then
   Tap taps[$(k.taps)];
+  RowTable<kTileM, kThreads> rows;  // of a
 //@ end
 //@ if k.splits > 1 or #k.columns > 0 or k.row_states then
   bool last;
@@ -136,6 +156,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
+//@ if k.walks then
+  Place place = place_of(blockIdx.x);  // of the tile that is loaded
+//@ else
   constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
@@ -150,11 +173,12 @@ $(k.params)) {
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
 //@ end
   const int first = split * $(blocks) / kSplits, end = (split + 1) * $(blocks) / kSplits;
+//@ end
 
 //@ if k.taps > 0 then
+//@ local at = k.walks and "place." or ""
 //@ local map, run = k.a.map .. (phased and "{phase}" or "{}"), k.a.tap_run
-  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
-  RowTable<T, kTileM, kThreads>(rows_a).write($(map), m0, batch);
+  smem.rows.write($(map), $(at)m0, $(at)batch);
   write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
   nn_sync();  // the tables of rows and taps are there
 //@ end
@@ -162,10 +186,16 @@ $(k.params)) {
 //@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"
 //@ if o.copied then
 //@ local source = o.across and "AcrossSource" or "AlongSource"
+//@ local turned = k.own and o.name == "b" and ", 1, true" or ""
 //@ local map = phased and o.map .. "{phase}, " or ""
-//@ local taps = o.tap_run > 0 and ", smem.taps, rows_a" or ""
-  $(source)<$(o.map), T, $(tile), kThreads> $(o.name)($(map)$(o.pointer), $(origin), batch$(taps));
+//@ local taps = o.tap_run > 0 and ", smem.taps, &smem.rows" or ""
+//@ local place = k.walks and "place." or ""
+//@ o.source = "Source" .. o.name:upper()
+//@ o.given = ("%s%s, %s%s, %sbatch%s"):format(map, o.pointer, place, origin, place, taps)
+  using $(o.source) = $(source)<$(o.map), T, $(tile), kThreads$(turned)>;
+  $(o.source) $(o.name)($(o.given));
 //@ else
+//@ local turned = k.own and o.name == "b" and ", true" or ""
   auto $(o.name)_value = [&](int $(o.index), int k) {
 //@ if o.halves then
     const int column = pair_column<kTileN, kN>(n);
@@ -175,63 +205,93 @@ $(o.decode)
 $(o.body)
     return inside ? $(o.value) : 0.f;
   };
-  auto $(o.name) = computed_source<T, $(tile), kThreads>($(o.name)_value, $(origin));
+  auto $(o.name) = computed_source<T, $(tile), kThreads$(turned)>($(o.name)_value, $(origin));
 //@ end
 //@ end
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
 //@ if not phased then
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 //@ end
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+//@ if k.walks then
+  int tile = blockIdx.x, ahead = 0;  // of which block `ahead` of k is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead == kBlocks) {  // on with the block's next tile
+      ahead = 0, tile += gridDim.x;
+      if (tile < kTiles) {
+        place = place_of(tile);
+//@ if k.taps > 0 then
+        smem.rows.write($(k.a.map){}, place.m0, place.batch);
+        nn_sync();  // the table of rows is there
+//@ end
+        a = $(k.a.source)($(k.a.given));
+        b = $(k.b.source)($(k.b.given));
+      }
+    }
+    if (tile < kTiles) {
+//@ else
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+//@ end
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
 //@ if phased then
   const int past = end;
+//@ elseif k.walks then
+  const int past = nn_opaque(kBlocks);  // unrolled whole, it takes more registers
 //@ else
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
 //@ end
+//@ local from = k.walks and "0" or "first"
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
 //@ if k.in_flight > 0 and (k.full or not phased and k.splits == 1) then
-  nn_assume(first < past);  // else ptxas lets each product wait for the one before
+    nn_assume($(from) < past);  // else ptxas lets each product wait for the one before
 //@ end
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
+    for (int block = $(from); block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
 //@ if phased then
-    product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-//@ else
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
       product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
-    }
+//@ else
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
 //@ end
-  }
+    }
+    product.finish();
+  };
+//@ if not k.walks then
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
+//@ end
+//@ if not k.own then
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
+//@ end
 //@ if k.splits > 1 then
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
@@ -245,9 +305,28 @@ $(o.body)
 //@ for _, c in ipairs(k.columns) do
   Vec<float, kLanes> $(c.name) = {};  // of this thread's columns
 //@ end
+//@ if k.walks then
+
+  int batch = 0;  // of the tile that is written
+//@ end
 //@ part("parts/tails.cu")
 //@ local each, rows = k.pair and "each_pair" or "each_output", phased and "phase.m" or "kM"
+//@ if k.walks then
+
+  // One tile after the other: while outputs are written, the next one's first blocks are loaded.
+  for (int now = blockIdx.x; now < kTiles; now += gridDim.x) {
+    multiply_tile();
+    const Place written = place_of(now);
+    batch = written.batch;
+    each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair)>(product, warp_m, warp_n, written.m0,
+                                                        written.n0, kM, epilogue);
+  }
+//@ elseif k.own then
+  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair)>(product, warp_m, warp_n, m0, n0, $(rows),
+                                                      epilogue);
+//@ else
   $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(rows), epilogue);
+//@ end
 //@ if k.row_states then
 
   // What the rows are as a whole, and what maps make of it: each row in a thread.

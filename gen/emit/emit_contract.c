@@ -209,6 +209,8 @@ static void put_shape(ProductText *h) {
   hole_int(e, "blocks", t->blocks);
   hole_int(e, "taps", tile_tap_bytes(p) / kTapBytes);
   hole_int(e, "smem", t->smem);
+  hole_bool(e, "own", tile_keeps(t, p, e->g));
+  hole_bool(e, "walks", t->grid[0] < (int64_t)tile_count(t, p) * t->splits);
 }
 
 // k.phases: of each its first tile along m, and the values of its members; k.m and k.k divide those

@@ -157,6 +157,7 @@ typedef struct Cut { // outputs of a block, of a warp
 struct Unit {
   const char *name;  // its device code is lib/NAME.cuh, for attention lib/attend_NAME.cuh
   bool tensor_cores, truncates; // else products are what is issued; does it cut floats to TF32?
+  bool keeps;        // a lane can keep its outputs, b's rows ordered for it (lib/tile.cuh)
   int step;          // bytes of k multiplied at once
   int in_flight;     // blocks of k whose products still run while others are loaded
   const Cut *cuts;   // to try
@@ -199,6 +200,8 @@ double tile_warps(const Tile *t);
 int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
 int tile_smem(const Tile *t, const Product *p); // bytes
 bool tile_spills(const Tile *t, const Product *p);
+bool tile_keeps(const Tile *t, const Product *p, const Group *g); // lanes keep their outputs
+bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch); // and blocks
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p); // tiles of all outputs
 int tile_part_group(const Tile *t);                 // parts of k whose sums are added first

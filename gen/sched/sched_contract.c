@@ -12,11 +12,13 @@ enum { kLeastStages = 2, kMostStages = 5 };
 
 enum { kMostExplained = 12, kMostCandidates = 1024, kMostLanes = 8, kMostParts = 128 };
 
-// May the product be cut so? Operands that are copied across k lie in shared memory as whole rows
+// May the product be cut so? Outputs that pass through shared memory have threads for columns, by
+// powers of two. Operands that are copied across k lie in shared memory as whole rows
 // of 128 bytes along m or n; each part of k is two blocks of it at least, and their sums can be
 // indexed.
-static bool may_cut(const Product *p, const Tile *t) {
+static bool may_cut(const Product *p, const Group *g, const Tile *t) {
   int row = kRowBytes / p->size;
+  if ((t->n & (t->n - 1)) && !tile_keeps(t, p, g)) return false;
   if (tile_spills(t, p)) return false;
   // The halves of a pair stand side by side in a tile.
   if (p->pair && (p->n % t->n || (p->b.across && t->n / 2 % row))) return false;
@@ -37,7 +39,8 @@ int sched_keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
   return last + 1;
 }
 
-// The two rings that are the best for a tile and number of parts, and no longer than a part of k.
+// The two rings that are the best for a tile and number of parts, and no longer than a part of k,
+// unless they go on with the next tile.
 static int best_rings(const Tile *cut, const Product *p, const Group *g, const Arch *arch,
                       Tile rings[2]) {
   int64_t part = ceil_div(ceil_div(p->k * p->size, kRowBytes), cut->splits);
@@ -45,7 +48,7 @@ static int best_rings(const Tile *cut, const Product *p, const Group *g, const A
   Tile t = *cut;
   int least = kLeastStages + cut->unit->in_flight;
   for (t.stages = least; t.stages <= kMostStages; t.stages++) {
-    if (t.stages > least && t.stages > part) break;
+    if (t.stages > least && t.stages > part && !tile_walks(&t, p, g, arch)) break;
     Cost cost = tile_cost(&t, p, g, arch);
     cost_note(&t, &cost);
     kept = sched_keep_cheapest(rings, kept, 2, &t);
@@ -75,7 +78,7 @@ int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
         Cut cut = unit->cuts[i];
         Tile t = {.unit = unit, .m = cut.m, .n = cut.n, .tm = cut.tm, .tn = cut.tn}, rings[2];
         t.splits = parts_of(&t, &p, arch, s);
-        if (!t.splits || !may_cut(&p, &t)) continue;
+        if (!t.splits || !may_cut(&p, g, &t)) continue;
         int found = best_rings(&t, &p, g, arch, rings);
         for (int r = 0; r < found; r++) kept = sched_keep_cheapest(tiles, kept, most, &rings[r]);
       }
@@ -155,7 +158,8 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   t->lanes = kMostLanes;
   for (int i = 0; i < g->ntails; i++)
     if (tail_writes(g, i)) t->lanes = (int)fmin(t->lanes, sched_lanes(g, tail_lane(g, i).run));
-  t->grid[0] = (int64_t)tile_count(t, &p) * t->splits;
+  bool walks = tile_walks(t, &p, g, arch);
+  t->grid[0] = walks ? t->blocks * arch->sms : (int64_t)tile_count(t, &p) * t->splits;
   g->nscratch = 0;
   sched_count_work(g);
   if (t->splits > 1) add_scratch(g, &p);

@@ -20,13 +20,15 @@ enum {
   kCopyIssue = 5,    // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 4,     // and to find its tap and whether that is inside
   kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
+  kKeptIssue = 1,    // and of one that its lane keeps: counted in SASS
   kStateIssue = 40,  // and of one that a row's statistics take in: counted on an H200
   kJoinIssue = 30,   // of two states joined: an estimate
   kJoinClocks = 40,  // four at once: a division and what depends on it
   kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12,   // of k: their sums are added in groups
-  kAcrossRegisters = 16 // of an operand whose floats are read singly
+  kAcrossRegisters = 16, // of an operand whose floats are read singly
+  kWalkRegisters = 48    // to write a tile while the next one is loaded
 };
 
 static const double kTurn = 2.5; // clocks between two instructions of a warp
@@ -38,9 +40,15 @@ int tile_tap_bytes(const Product *p) {
   return p->tap_run ? (int)(round_up(p->longest, block) / p->tap_run) * kTapBytes : 0;
 }
 
+// Rows of a whose places stand in a table: as many as threads load at once, several times.
+static int table_rows(const Tile *t) {
+  return (int)round_up(t->m, tile_threads(t) * 16 / kRowBytes);
+}
+
 int tile_smem(const Tile *t, const Product *p) {
   int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
-  return (ring > out ? ring : out) + tile_tap_bytes(p) + kSmemLast;
+  int tables = p->tap_run ? tile_tap_bytes(p) + table_rows(t) * kTapBytes : 0;
+  return (ring > out ? ring : out) + tables + kSmemLast;
 }
 
 int tile_threads(const Tile *t) {
@@ -76,6 +84,16 @@ bool tile_spills(const Tile *t, const Product *p) {
   return acc + fragments + addresses + 38 > kMostRegisters;
 }
 
+// The epilogue takes outputs from the registers that have them, where nothing else wants the tile:
+// no other parts of k, no sums along or across it, no twin. Copies of 16 bytes along n cannot order
+// the rows of b.
+bool tile_keeps(const Tile *t, const Product *p, const Group *g) {
+  bool keeps = t->unit->keeps && !p->b.across && t->splits == 1 && !group_statistic(g);
+  for (int i = 0; i < g->noutputs; i++) keeps = keeps && !group_sums_columns(g, g->outputs[i]);
+  for (int i = 0; i < g->ntails; i++) keeps = keeps && !g->tails[i].twin;
+  return keeps;
+}
+
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
   int registers = t->unit->registers(t), most = kMostRegisters;
   if (t->unit->tensor_cores && p->size == 4) // floats across k are read singly
@@ -89,6 +107,16 @@ int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
 
 double tile_count(const Tile *t, const Product *p) {
   return (double)(product_row_tiles(p, t->m) * ceil_div(p->n, t->n) * p->batch);
+}
+
+// Blocks that find no room at first would begin where others end. Where operands are copied and
+// tiles alike, as many as have room take tile after tile, and load for the next while they write
+// one: if there are registers for both.
+bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
+  int per_sm = tile_blocks_per_sm(t, p, arch), registers = t->unit->registers(t) + kWalkRegisters;
+  return tile_keeps(t, p, g) && p->phases == 1 && p->a.piece && p->b.piece &&
+         tile_count(t, p) > (double)(arch->sms * per_sm) &&
+         registers * tile_threads(t) * per_sm <= arch->regs;
 }
 
 int64_t tile_step(const Tile *t, const Product *p) {
@@ -240,15 +268,18 @@ static bool reads_more(const Group *g, const Product *p) {
   return false;
 }
 
-// From the last block of k to the end: the outputs are staged, read by neighbours, computed with,
-// written.
+// From the last block of k to the end: the outputs are computed with and written, before that
+// staged and read by neighbours where lanes do not keep them.
 static double finish_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
+  bool keeps = tile_keeps(t, p, g);
   double outputs = t->m * (double)t->n, all = (double)(p->batch * p->m * p->n), lanes = 8;
-  double issue = outputs * (kOutputIssue + output_flops(g, all)) + state_issue(t, g);
+  double of_one = (keeps ? kKeptIssue : kOutputIssue) + output_flops(g, all);
+  double issue = outputs * of_one + state_issue(t, g);
   double reads = reads_more(g, p) ? ceil(outputs / (tile_threads(t) * lanes * kAtOnce)) : 0;
   double written = (double)g->bytes_written * fmin(1, outputs / all);
-  return issue / kWarp / tile_warps(t) * turn_clocks(t) + 2 * outputs * 4 / kSmemRate +
-         reads * kLoadClocks + written / (arch->l2_rate / arch->sms) * arch->clock * 1e9;
+  return issue / kWarp / tile_warps(t) * turn_clocks(t) +
+         (keeps ? 0 : 2 * outputs * 4 / kSmemRate) + reads * kLoadClocks +
+         written / (arch->l2_rate / arch->sms) * arch->clock * 1e9;
 }
 
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
@@ -267,9 +298,10 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   double turn[] = {t->unit->serial(t, math), load_clocks(t, p), chain_clocks(t, p)};
   c.wait = rounds * ceil(depth) * cost_together(turn, 3) * clock;
   // A block finds its place and fills its ring once, and ends once; later ones while others of
-  // their SM multiply.
-  double ends = kSetupIssue * turn_clocks(t) + kLoadClocks + finish_clocks(t, p, g, arch);
-  c.fill = ends * (1 + (rounds - 1) / c.per_sm) * clock;
+  // their SM multiply. One that goes on with other tiles fills its ring while it multiplies.
+  double begin = kSetupIssue * turn_clocks(t) + kLoadClocks, end = finish_clocks(t, p, g, arch),
+         later = tile_walks(t, p, g, arch) ? end : begin + end;
+  c.fill = (begin + end + later * (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch) + state_clocks(t, p, g) * clock;
   // Without tensor cores the products are themselves what is issued.
   double math_bound = t->unit->tensor_cores ? c.math : fmax(c.math, c.issue),

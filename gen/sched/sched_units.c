@@ -177,7 +177,7 @@ enum {
 
 // A warp's tile is as wide as the block's.
 static const Cut wgmma_cuts[] = {
-    {128, 256, 16, 256}, {256, 128, 32, 128}, {128, 128, 32, 128},
+    {128, 256, 16, 256}, {128, 192, 16, 192}, {256, 128, 32, 128}, {128, 128, 32, 128},
     {128, 128, 16, 128}, {256, 64, 32, 64},   {128, 64, 32, 64},
     {128, 64, 16, 64},   {64, 128, 16, 128},  {64, 64, 16, 64},
 };
@@ -221,6 +221,7 @@ static double wgmma_serial(const Tile *t, double math_clocks) {
 const Unit unit_wgmma = {.name = "wgmma",
                          .tensor_cores = true,
                          .truncates = true,
+                         .keeps = true,
                          .step = kMmaStep,
                          .in_flight = 1,
                          .cuts = wgmma_cuts,

@@ -64,3 +64,34 @@ __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, i
     };
   });
 }
+
+// The same of outputs that lanes keep in their registers, as `product` has them: calls
+// each(m, n)(outputs), kPair each(m, n)(outputs, others), for those of the tile from (m0, n0) on,
+// of which the warp's begin at (row, column). Where there is no output, another one is loaded for.
+template <int kM, int kN, int kTileM, int kTileN, int kLanes, bool kPair, class Product, class Each>
+__device__ __forceinline__ void each_own(const Product &product, int row, int column, int m0,
+                                         int n0, int rows, Each each) {
+  constexpr int kVectors = Product::kOwnVectors / (kPair ? 2 : 1), kParts = 8 / kLanes;
+  constexpr int kColumns = kPair ? kN / 2 : kN, kTurns = Product::kOwnRows * kVectors * kParts;
+  constexpr int kAtOnce = nn_at_once(kTurns);
+  const int thread = nn_opaque(threadIdx.x);  // found again, not kept while there are products
+#pragma unroll
+  for (int turn = 0; turn < kTurns; turn += kAtOnce)
+    each_of<kAtOnce, 1>(turn, [&](int at) {
+      const int i = at % Product::kOwnRows, v = at / Product::kOwnRows / kParts,
+                first = at / Product::kOwnRows % kParts * kLanes;
+      const int m = m0 + Product::own_row(thread, row, i),
+                n = (kPair ? n0 / 2 : n0) + column + Product::own_column(thread, v) + first;
+      const bool inside = (kM % kTileM == 0 || m < rows) && (kN % kTileN == 0 || n < kN);
+      auto outputs = each(kM % kTileM == 0 || m < rows ? m : rows - 1,
+                          kN % kTileN == 0 || n < kN ? n : kColumns - kLanes);
+      return [=, &product]() mutable {
+        if (!inside) return;
+        if constexpr (kPair)
+          outputs(product.template own<kLanes>(i, v, first),
+                  product.template own<kLanes>(i, v + kVectors, first));
+        else
+          outputs(product.template own<kLanes>(i, v, first));
+      };
+    });
+}

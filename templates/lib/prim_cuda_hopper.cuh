@@ -121,24 +121,6 @@ NN_STMATRIX(_trans, ".trans")
 
 // ---- products of a warp group -------------------------------------------------------------------
 
-#define NN_D4(c, i) "+" c(d[i]), "+" c(d[i + 1]), "+" c(d[i + 2]), "+" c(d[i + 3])
-#define NN_D16(c, i) NN_D4(c, i), NN_D4(c, i + 4), NN_D4(c, i + 8), NN_D4(c, i + 12)
-#define NN_D32(c) NN_D16(c, 0), NN_D16(c, 16)
-#define NN_D64_AT(c, i) NN_D16(c, i), NN_D16(c, i + 16), NN_D16(c, i + 32), NN_D16(c, i + 48)
-#define NN_D64(c) NN_D64_AT(c, 0)
-#define NN_D128(c) NN_D64_AT(c, 0), NN_D64_AT(c, 64)
-#define NN_NAMES_32                                                                                \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                         \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define NN_NAMES_64                                                                                \
-  NN_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-              "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define NN_NAMES_128                                                                               \
-  NN_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-              "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "   \
-              "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "   \
-              "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, "     \
-              "%123, %124, %125, %126, %127"
 #define NN_WGMMA_ANY(form, names, registers, a_name, b_name, flag, tail)                           \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, " flag ", 0; wgmma.mma_async.sync.aligned." form    \
                " {" names "}, " a_name ", " b_name ", p" tail "; }"                                \
@@ -149,11 +131,13 @@ NN_STMATRIX(_trans, ".trans")
   template <int N>                                                                                 \
   NN_DEV void name(C(&d)[N / 2], unsigned long long a, unsigned long long b,                       \
                    bool accumulate __VA_ARGS__) {                                                  \
-    static_assert(N == 64 || N == 128 || N == 256, "m64n64, m64n128, m64n256");                    \
+    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "m64n64 to m64n256");               \
     if constexpr (N == 64)                                                                         \
       NN_WGMMA_ANY("m64n64" types, NN_NAMES_32, NN_D32(letter), "%32", "%33", "%34", tail);        \
     else if constexpr (N == 128)                                                                   \
       NN_WGMMA_ANY("m64n128" types, NN_NAMES_64, NN_D64(letter), "%64", "%65", "%66", tail);       \
+    else if constexpr (N == 192)                                                                   \
+      NN_WGMMA_ANY("m64n192" types, NN_NAMES_96, NN_D96(letter), "%96", "%97", "%98", tail);       \
     else                                                                                           \
       NN_WGMMA_ANY("m64n256" types, NN_NAMES_128, NN_D128(letter), "%128", "%129", "%130", tail);  \
   }

@@ -53,7 +53,7 @@ NN_DEV void nn_stmatrix_x1_trans(void *row, const unsigned r[1]);
 NN_DEV void nn_stmatrix_x2_trans(void *row, const unsigned r[2]);
 NN_DEV void nn_stmatrix_x4_trans(void *row, const unsigned r[4]);
 
-// ---- products of a warp group: as nn_wgmma_m64k16, both tiles K-major; N = 64, 128, 256 ---------
+// ---- products of a warp group: as nn_wgmma_m64k16, both tiles K-major; N = 64, 128, 192, 256 ----
 
 // Of floats the upper 19 bits count: they are cut to TF32, not rounded.
 template <int N>

@@ -14,13 +14,20 @@
 #pragma once
 #include "lib/tile.cuh"
 
-// What every source has: which rows and chunks a thread loads.
-template <class T, int kTile, int kThreads> struct SourceShape {
+// What every source has: which rows and chunks a thread loads. kByLane: rows stand as lane_row()
+// has them.
+template <class T, int kTile, int kThreads, bool kByLane = false> struct SourceShape {
   static constexpr int kPack = kChunkBytes / int(sizeof(T)), kTileK = kRowBytes / int(sizeof(T));
   static constexpr int kAtOnce = kThreads / kChunks;  // rows
   static constexpr int kCount = (kTile + kAtOnce - 1) / kAtOnce;
   static constexpr bool kTail = kTile % kAtOnce != 0;  // the last round has fewer
   static_assert(kAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
+  static_assert(!kByLane || (kAtOnce & (kAtOnce - 1)) == 0, "lane_row() moves bits of a place");
+
+  // The row that stands at place first + i kAtOnce.
+  __device__ __forceinline__ static int row_at(int first, int i) {
+    return kByLane ? lane_row(first) + lane_row(i * kAtOnce) : first + i * kAtOnce;
+  }
 };
 
 // Copies kPiece elements; nothing is read where they are not inside.
@@ -54,17 +61,13 @@ __device__ __forceinline__ Tap row_of(const Map &map, int r, int batch) {
   return {map.row(r, batch), bits};
 }
 
-// The rows of a tile in two tables, their places and their taps: each found once, not by all
+// The rows of a tile in shared memory, their places and their taps: each found once, not by all
 // threads that copy a part of it.
-template <class T, int kTile, int kThreads> struct RowTable : SourceShape<T, kTile, kThreads> {
-  using Shape = SourceShape<T, kTile, kThreads>;
-  static constexpr int kRows = Shape::kCount * Shape::kAtOnce;
-  static_assert(kRows * int(sizeof(Tap)) <= kTile * kRowBytes, "a stage of the ring is its room");
-  int *place;
-  unsigned *missing;
-
-  __device__ __forceinline__ RowTable(char *room)
-      : place((int *)room), missing((unsigned *)room + kRows) {}
+template <int kTile, int kThreads> struct RowTable {
+  static constexpr int kAtOnce = kThreads / kChunks;
+  static constexpr int kRows = (kTile + kAtOnce - 1) / kAtOnce * kAtOnce;
+  int place[kRows];
+  unsigned missing[kRows];
 
   template <class Map> __device__ __forceinline__ void write(const Map &map, int row0, int batch) {
     for (int i = threadIdx.x; i < kRows; i += kThreads) {
@@ -78,32 +81,32 @@ template <class T, int kTile, int kThreads> struct RowTable : SourceShape<T, kTi
 // Rows that lie along k. Pieces of a chunk that are copied at once follow each other. kTapRun: how
 // many k share an entry of a table of taps (0: there is none); a whole block of k lies in one, or
 // each piece. With it comes a table of rows. A load may be called in kParts parts.
-template <class Map, class T, int kTile, int kThreads, int kParts = 1>
-struct AlongSource : SourceShape<T, kTile, kThreads> {
-  using Shape = SourceShape<T, kTile, kThreads>;
+template <class Map, class T, int kTile, int kThreads, int kParts = 1, bool kByLane = false>
+struct AlongSource : SourceShape<T, kTile, kThreads, kByLane> {
+  using Shape = SourceShape<T, kTile, kThreads, kByLane>;
   static constexpr int kCount = Shape::kCount, kPack = Shape::kPack, kPiece = Map::kPiece;
   static constexpr bool kWhole = kPiece == kPack, kByBlock = Map::kTapRun == Shape::kTileK;
   static constexpr bool kRagged = Map::kRows % kTile != 0 || Map::kDepth % Shape::kTileK != 0;
   Map map;
   const T *row[kCount];
   unsigned missing[kCount];
+  using Rows = RowTable<kTile, kThreads>;
   const Tap *taps;
   int row0, first, chunk, offset[kParts];
 
   __device__ __forceinline__ AlongSource(const T *base, int row0, int batch,
-                                         const Tap *taps = nullptr, char *rows = nullptr)
+                                         const Tap *taps = nullptr, const Rows *rows = nullptr)
       : AlongSource(Map{}, base, row0, batch, taps, rows) {}
   __device__ __forceinline__ AlongSource(const Map &map, const T *base, int row0, int batch,
-                                         const Tap *taps = nullptr, char *rows = nullptr)
+                                         const Tap *taps = nullptr, const Rows *rows = nullptr)
       : map(map), taps(taps), row0(row0), chunk(threadIdx.x % kChunks) {
     first = kWhole ? threadIdx.x / kChunks : spread(threadIdx.x / kChunks);
 #pragma unroll
     for (int p = 0; p < kParts; ++p) offset[p] = 0;
-    const RowTable<T, kTile, kThreads> table(rows);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const int r = first + i * Shape::kAtOnce;
-      const Tap at = Map::kTapRun ? table.read(r) : row_of<kTile>(map, row0 + r, batch);
+      const int r = Shape::row_at(first, i);
+      const Tap at = Map::kTapRun ? rows->read(r) : row_of<kTile>(map, row0 + r, batch);
       row[i] = base + at.offset + (kByBlock ? chunk * kPack : 0);
       missing[i] = at.bits;
     }
@@ -126,8 +129,8 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
 #pragma unroll
       for (int i = kCount * part / kParts; i < kCount * (part + 1) / kParts; ++i) {
         row[i] += step;
-        const int r = first + i * Shape::kAtOnce;
-        if (Shape::kTail && r >= kTile) break;
+        if (Shape::kTail && first + i * Shape::kAtOnce >= kTile) break;
+        const int r = Shape::row_at(first, i);
         bool inside;
         if constexpr (Map::kBounded)
           inside = !(missing[i] & tap.bits);
@@ -203,9 +206,9 @@ struct AcrossSource : SourceShape<T, kTile, kThreads> {
 
 // Rows whose elements value(r, k) computes, 0 outside. Unrolled, they would only need
 // more registers.
-template <class T, int kTile, int kThreads, class Value>
-struct ComputedSource : SourceShape<T, kTile, kThreads> {
-  using Shape = SourceShape<T, kTile, kThreads>;
+template <class T, int kTile, int kThreads, bool kByLane, class Value>
+struct ComputedSource : SourceShape<T, kTile, kThreads, kByLane> {
+  using Shape = SourceShape<T, kTile, kThreads, kByLane>;
   static constexpr int kPack = Shape::kPack;
   Value value;
   int row0;
@@ -216,19 +219,20 @@ struct ComputedSource : SourceShape<T, kTile, kThreads> {
     const int chunk = threadIdx.x % kChunks;
 #pragma unroll 1
     for (int i = Shape::kCount * part / parts; i < Shape::kCount * (part + 1) / parts; ++i) {
-      const int r = threadIdx.x / kChunks + i * Shape::kAtOnce;
-      if (Shape::kTail && r >= kTile) break;
+      const int place = threadIdx.x / kChunks + i * Shape::kAtOnce;
+      if (Shape::kTail && place >= kTile) break;
+      const int r = kByLane ? lane_row(place) : place;
       Vec<float, kPack> values;
 #pragma unroll
       for (int e = 0; e < kPack; ++e)
         values[e] = value(row0 + r, block * Shape::kTileK + chunk * kPack + e);
-      nn_store<kPack>((T *)(stage + swizzled(r, chunk)), nn_cast<T>(values));
+      nn_store<kPack>((T *)(stage + swizzled(place, chunk)), nn_cast<T>(values));
     }
   }
 };
 
-template <class T, int kTile, int kThreads, class Value>
-__device__ __forceinline__ ComputedSource<T, kTile, kThreads, Value>
+template <class T, int kTile, int kThreads, bool kByLane = false, class Value>
+__device__ __forceinline__ ComputedSource<T, kTile, kThreads, kByLane, Value>
 computed_source(Value value, int row0) {
   return {value, row0};
 }

@@ -33,6 +33,13 @@ __device__ inline Tap read_tap(const Tap *from) {
   return {both[0], unsigned(both[1])};
 }
 
+// Which row of b stands at `place` of its tile where a lane keeps its outputs. In a row of outputs
+// a lane has two of each 8; of 32 of b's rows, ordered so, these are 8 neighbours: place
+// 8 i + 2 q + e has row 8 q + 2 i + e.
+__device__ constexpr int lane_row(int place) {
+  return place / 32 * 32 + place / 2 % 4 * 8 + place / 8 % 4 * 2 + place % 2;
+}
+
 // An operand whose memory runs across k (along m or n) keeps that direction: for every 128 bytes of
 // m or n a block of rows, one for each k. Floats are read singly, by 8 neighbours in each
 // of 4 rows.

@@ -84,6 +84,23 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
       for (int e = 0; e < kN / 2; ++e) nn_wgmma_hold(acc[i][e]);
   }
 
+  // Where b's rows stand as lane_row() has them, a lane has 8 neighbouring outputs kOwnVectors
+  // times in each of kOwnRows rows of the tile: from (own_row(thread, row, i), column +
+  // own_column(thread, v)) on.
+  static constexpr int kOwnRows = 2 * kRows, kOwnVectors = kN / 32;
+  __device__ static int own_row(int thread, int row, int i) {
+    const int lane = thread % kWarp, warp = thread / kWarp % 4;
+    return row / kGroup * kGroup + i / 2 * 64 + warp * 16 + i % 2 * 8 + lane / 4;
+  }
+  __device__ static int own_column(int thread, int v) { return v * 32 + thread % 4 * 8; }
+  template <int kLanes> __device__ Vec<float, kLanes> own(int i, int v, int first) const {
+    Vec<float, kLanes> out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j)
+      out[j] = acc[i / 2][(v * 4 + (first + j) / 2) * 4 + i % 2 * 2 + (first + j) % 2];
+    return out;
+  }
+
   // Writes the warp's outputs to `out`, rows of `stride` floats, from (row, column) on.
   __device__ void stage(float *out, int stride, int row, int column) const {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % 4;

@@ -4,7 +4,7 @@
 //@ local outputs = "const Vec<float, kLanes> &acc"
 //@ if k.pair then outputs = outputs .. ", const Vec<float, kLanes> &acc_2" end
 //@ local given = "acc" .. (k.pair and ", acc_2" or "")
-//@ local kept = "=, &smem"
+//@ local kept = k.own and "=" or "=, &smem"
 //@ for _, c in ipairs(k.columns or {}) do kept = kept .. ", &" .. c.name end
 //@ for i, t in ipairs(k.tails) do
 //@ local drops = (t.moves or ""):find("return")  -- and loads nothing then

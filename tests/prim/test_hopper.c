@@ -235,7 +235,7 @@ static void product(const char *title, const char *mode, int columns, int stride
 
 static void test_products(void **state) {
   (void)state;
-  for (int n = 64; n <= 256; n *= 2) {
+  for (int n = 64; n <= 256; n += 64) {
     product("# K-major 128B swizzle", "kSwizzle128", 64, 1024, n, false);
     product("# MN-major 128B swizzle", "kSwizzle128", 64, 1024, n, true);
   }

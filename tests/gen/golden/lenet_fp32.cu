@@ -4,7 +4,7 @@
 //   in  g_weight: f32(6, 1, 5, 5), conv1.weight
 //   in  g_bias: f32(6), conv1.bias
 //   out g_relu: f32(1, 6, 28, 28) in memory order 0,2,3,1, relu
-// grid 25x1x1 of 128 threads, 16656 bytes of dynamic shared memory
+// grid 25x1x1 of 128 threads, 16912 bytes of dynamic shared memory
 // 244608 FLOP, 3760 bytes read, 18816 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -92,8 +92,9 @@ struct Smem {
     float out[kTileM * kTileN];
   };
   Tap taps[32];
+  RowTable<kTileM, kThreads> rows;  // of a
 };
-static_assert(sizeof(Smem) <= 16656, "the planner's figure");
+static_assert(sizeof(Smem) <= 16912, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv1_relu(
   const float *__restrict__ g_image,
@@ -111,48 +112,54 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
-  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
+  smem.rows.write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 1));
   nn_sync();  // the tables of rows and taps are there
-  AlongSource<MapA, T, kTileM, kThreads> a(g_image - 56 - 2, m0, batch, smem.taps, rows_a);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
+  using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
+  SourceA a(g_image - 56 - 2, m0, batch, smem.taps, &smem.rows);
+  using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
+  SourceB b(g_weight, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
+    for (int block = first; block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
     }
-  }
+    product.finish();
+  };
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -256,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 //   in  g_weight: f32(16, 6, 5, 5) in memory order 0,2,3,1, conv2.weight
 //   in  g_bias: f32(16), conv2.bias
 //   out g_relu: f32(1, 16, 10, 10) in memory order 0,2,3,1, relu
-// grid 4x1x1 of 128 threads, 41616 bytes of dynamic shared memory
+// grid 4x1x1 of 128 threads, 41872 bytes of dynamic shared memory
 // 483200 FLOP, 14368 bytes read, 6400 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -330,8 +337,9 @@ struct Smem {
     float out[kTileM * kTileN];
   };
   Tap taps[80];
+  RowTable<kTileM, kThreads> rows;  // of a
 };
-static_assert(sizeof(Smem) <= 41616, "the planner's figure");
+static_assert(sizeof(Smem) <= 41872, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv2_relu(
   const float *__restrict__ g_max_pool2d,
@@ -349,48 +357,54 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
-  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
+  smem.rows.write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 2));
   nn_sync();  // the tables of rows and taps are there
-  AlongSource<MapA, T, kTileM, kThreads> a(g_max_pool2d, m0, batch, smem.taps, rows_a);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
+  using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
+  SourceA a(g_max_pool2d, m0, batch, smem.taps, &smem.rows);
+  using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
+  SourceB b(g_weight, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
+    for (int block = first; block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
     }
-  }
+    product.finish();
+  };
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.

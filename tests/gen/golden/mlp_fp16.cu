@@ -151,44 +151,51 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_x, m0, batch);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_fc1, n0, batch);
+  using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
+  SourceA a(g_x, m0, batch);
+  using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
+  SourceB b(g_fc1, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
+    for (int block = first; block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
     }
-  }
+    product.finish();
+  };
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -339,44 +346,51 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_fc2, n0, batch);
+  using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
+  SourceA a(g_relu, m0, batch);
+  using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
+  SourceB b(g_fc2, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
+    for (int block = first; block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
     }
-  }
+    product.finish();
+  };
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -520,44 +534,51 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_fc3, n0, batch);
+  using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
+  SourceA a(g_relu, m0, batch);
+  using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
+  SourceB b(g_fc3, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
+    for (int block = first; block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
     }
-  }
+    product.finish();
+  };
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.

@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 //   in  g_bn1: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
 //   in  g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
 //   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
-// grid 100x1x1 of 128 threads, 41048 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 41304 bytes of dynamic shared memory
 // 115806208 FLOP, 549376 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -176,8 +176,9 @@ struct Smem {
     float out[kTileM * kTileN];
   };
   Tap taps[9];
+  RowTable<kTileM, kThreads> rows;  // of a
 };
-static_assert(sizeof(Smem) <= 41048, "the planner's figure");
+static_assert(sizeof(Smem) <= 41304, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_conv1_bn1_relu(
   const bf16 *__restrict__ g_relu,
@@ -195,48 +196,54 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
-  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
+  smem.rows.write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
   nn_sync();  // the tables of rows and taps are there
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 64, m0, batch, smem.taps, rows_a);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_bn1, n0, batch);
+  using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
+  SourceA a(g_relu - 3584 - 64, m0, batch, smem.taps, &smem.rows);
+  using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
+  SourceB b(g_bn1, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
+    for (int block = first; block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
     }
-  }
+    product.finish();
+  };
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -346,7 +353,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
 //   in  g_bn2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
 //   in  g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
 //   out g_bn2_3: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
-// grid 100x1x1 of 128 threads, 41120 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 41376 bytes of dynamic shared memory
 // 231311360 FLOP, 496128 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -435,8 +442,9 @@ struct Smem {
     float out[kTileM * kTileN];
   };
   Tap taps[18];
+  RowTable<kTileM, kThreads> rows;  // of a
 };
-static_assert(sizeof(Smem) <= 41120, "the planner's figure");
+static_assert(sizeof(Smem) <= 41376, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_conv2_bn2(
   const bf16 *__restrict__ g_relu,
@@ -454,48 +462,54 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  char *const rows_a = smem.a[kStages - 1];  // the stage that is loaded last
-  RowTable<T, kTileM, kThreads>(rows_a).write(MapA{}, m0, batch);
+  smem.rows.write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
   nn_sync();  // the tables of rows and taps are there
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 128, m0, batch, smem.taps, rows_a);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_bn2, n0, batch);
+  using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
+  SourceA a(g_relu - 3584 - 128, m0, batch, smem.taps, &smem.rows);
+  using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
+  SourceB b(g_bn2, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
+    for (int block = first; block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
     }
-  }
+    product.finish();
+  };
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -692,44 +706,51 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
-  AlongSource<MapB, T, kTileN, kThreads> b(g_downsample_1, n0, batch);
+  using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
+  SourceA a(g_relu, m0, batch);
+  using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
+  SourceB b(g_downsample_1, n0, batch);
 
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-  product.clear();
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  auto load = [&](int block, int stage) {
-    a.load(block, smem.a[stage]);
-    b.load(block, smem.b[stage]);
+  int ahead = first;  // the block of k that is loaded next
+  auto load_next = [&](int stage) {
+    if (ahead < end) {
+      a.load(ahead, smem.a[stage]);
+      b.load(ahead, smem.b[stage]);
+    }
+    ++ahead;
+    nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ++ahead) {
-    if (first + ahead < end) load(first + ahead, ahead);
-    nn_cp_async_commit();
-  }
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
   const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-  for (int block = first, stage = 0; block < past; ++block) {
-    nn_cp_async_wait<kAhead - 1>();
-    product.publish();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
-    if (block + kAhead < end) load(block + kAhead, next);
-    nn_cp_async_commit();
-    const char *rows = smem.a[stage], *columns = smem.b[stage];
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-    } else {
-      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+  int stage = 0;
+  // Adds up the products of a tile, over k.
+  auto multiply_tile = [&] {
+    product.clear();
+    for (int block = first; block < past; ++block) {
+      nn_cp_async_wait<kAhead - 1>();
+      product.publish();
+      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
+      const char *rows = smem.a[stage], *columns = smem.b[stage];
+      stage = stage + 1 < kStages ? stage + 1 : 0;
+      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+      } else {
+        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
+      }
     }
-  }
+    product.finish();
+  };
+  multiply_tile();
   nn_cp_async_wait<0>();
-  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
