@@ -130,17 +130,19 @@ __device__ __forceinline__ Place place_of(int tile) {
 //@ end
 
 struct Smem {
-//@ if k.own then
-  char a[kStages][kTileM * kRowBytes];
-  char b[kStages][kTileN * kRowBytes];
-//@ else
+//@ local after = not k.own and "out[kTileM * kTileN]"
+//@ after = after or #k.columns > 0 and ("columns[%d][kThreads / kWarp][kTileN]"):format(#k.columns)
+//@ if after then
   union {
     struct {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float out[kTileM * kTileN];
+    float $(after);
   };
+//@ else
+  char a[kStages][kTileM * kRowBytes];
+  char b[kStages][kTileN * kRowBytes];
 //@ end
 //@ if k.taps > 0 then
   Tap taps[$(k.taps)];
@@ -186,7 +188,7 @@ $(k.params)) {
 //@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"
 //@ if o.copied then
 //@ local source = o.across and "AcrossSource" or "AlongSource"
-//@ local turned = k.own and o.name == "b" and ", 1, true" or ""
+//@ local turned = k.own and o.name == "b" and not o.across and ", 1, true" or ""
 //@ local map = phased and o.map .. "{phase}, " or ""
 //@ local taps = o.tap_run > 0 and ", smem.taps, &smem.rows" or ""
 //@ local place = k.walks and "place." or ""
@@ -303,7 +305,7 @@ $(o.body)
 //@ end
 
 //@ for _, c in ipairs(k.columns) do
-  Vec<float, kLanes> $(c.name) = {};  // of this thread's columns
+  Vec<float, kLanes> $(c.name) = {};  // of this thread's $(k.own and "rows, in columns at hand" or "columns")
 //@ end
 //@ if k.walks then
 
@@ -318,11 +320,20 @@ $(o.body)
     multiply_tile();
     const Place written = place_of(now);
     batch = written.batch;
-    each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair)>(product, warp_m, warp_n, written.m0,
+    each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(product, warp_m, warp_n, written.m0,
                                                         written.n0, kM, epilogue);
   }
+//@ elseif k.own and #k.columns > 0 then
+  nn_sync();  // the last block of k has been read
+  auto add_rows = [&](int column) {
+//@ for i, c in ipairs(k.columns) do
+    sum_rows(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
+//@ end
+  };
+  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(product, warp_m, warp_n, m0, n0, $(rows),
+                                                      epilogue, add_rows);
 //@ elseif k.own then
-  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair)>(product, warp_m, warp_n, m0, n0, $(rows),
+  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(product, warp_m, warp_n, m0, n0, $(rows),
                                                       epilogue);
 //@ else
   $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(rows), epilogue);
@@ -344,12 +355,17 @@ $(k.row_states.stores)
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.
   static_assert(kTileN <= kThreads, "a thread for every column");
-  nn_sync();  // the staged outputs have been read
-  const int sum_n = n0 + owned_column<kTileN, kLanes>(tid);
+  nn_sync();  // $(k.own and "the sums of all warps are there" or "the staged outputs have been read")
+//@ local owned = k.own and "tid" or "owned_column<kTileN, kLanes>(tid)"
+  const int sum_n = n0 + $(owned);
   const bool owns = tid < kTileN && sum_n < kN;
   float sums[$(#k.columns)];
 //@ for i, c in ipairs(k.columns) do
+//@ if k.own then
+  sums[$(i - 1)] = owns ? sum_warps(smem.columns[$(i - 1)], tid) : 0.f;
+//@ else
   sums[$(i - 1)] = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
+//@ end
 //@ end
   float *place = own_columns + batch * (kColumnSums * kN) + sum_n;
   int *met = own_met + (batch * kTilesN + at.n) * (kGroups + 1);

@@ -209,7 +209,11 @@ static void put_shape(ProductText *h) {
   hole_int(e, "blocks", t->blocks);
   hole_int(e, "taps", tile_tap_bytes(p) / kTapBytes);
   hole_int(e, "smem", t->smem);
-  hole_bool(e, "own", tile_keeps(t, p, e->g));
+  hole_bool(e, "own", tile_keeps(t, e->g));
+  bool changes = false; // memory that it reads
+  for (int i = 0; i < e->g->noutputs; i++)
+    changes = changes || group_aliases(e->g, e->g->outputs[i]);
+  hole_bool(e, "changes", changes);
   hole_bool(e, "walks", t->grid[0] < (int64_t)tile_count(t, p) * t->splits);
 }
 

@@ -20,7 +20,9 @@ enum {
   kCopyIssue = 5,    // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 4,     // and to find its tap and whether that is inside
   kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
-  kKeptIssue = 1,    // and of one that its lane keeps: counted in SASS
+  kKeptIssue = 1,    // and of one that its lane keeps: counted in SASS,
+  kExchangeIssue = 2, // exchanged with a neighbour's,
+  kRowsIssue = 28,   // and of 8 sums of columns, over the rows of a warp
   kStateIssue = 40,  // and of one that a row's statistics take in: counted on an H200
   kJoinIssue = 30,   // of two states joined: an estimate
   kJoinClocks = 40,  // four at once: a division and what depends on it
@@ -28,6 +30,7 @@ enum {
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12,   // of k: their sums are added in groups
   kAcrossRegisters = 16, // of an operand whose floats are read singly
+  kSumRegisters = 24,    // of a sum of columns, where floats are read for it
   kWalkRegisters = 48    // to write a tile while the next one is loaded
 };
 
@@ -84,18 +87,35 @@ bool tile_spills(const Tile *t, const Product *p) {
   return acc + fragments + addresses + 38 > kMostRegisters;
 }
 
+// How many sums of columns a product has besides.
+static int column_sums(const Group *g) {
+  int count = 0;
+  for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
+  return count;
+}
+
 // The epilogue takes outputs from the registers that have them, where nothing else wants the tile:
-// no other parts of k, no sums along or across it, no twin. Copies of 16 bytes along n cannot order
-// the rows of b.
-bool tile_keeps(const Tile *t, const Product *p, const Group *g) {
-  bool keeps = t->unit->keeps && !p->b.across && t->splits == 1 && !group_statistic(g);
-  for (int i = 0; i < g->noutputs; i++) keeps = keeps && !group_sums_columns(g, g->outputs[i]);
+// no other parts of k, no statistics of its rows, no twin.
+bool tile_keeps(const Tile *t, const Group *g) {
+  bool keeps = t->unit->keeps && t->splits == 1 && !group_statistic(g);
   for (int i = 0; i < g->ntails; i++) keeps = keeps && !g->tails[i].twin;
   return keeps;
 }
 
-int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
+// Does the epilogue read tensors as large as the product?
+static bool reads_more(const Group *g, const Product *p) {
+  for (int i = 0; i < g->ninputs; i++) {
+    const Node *x = g->inputs[i];
+    bool operand = x == p->a.base || x == p->b.base;
+    if (!operand && type_count(&x->type) >= p->batch * p->m * p->n) return true;
+  }
+  return false;
+}
+
+int tile_blocks_per_sm(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   int registers = t->unit->registers(t), most = kMostRegisters;
+  if (tile_keeps(t, g) && p->size == 4 && reads_more(g, p)) // what is read for sums of columns
+    registers += kSumRegisters * column_sums(g);
   if (t->unit->tensor_cores && p->size == 4) // floats across k are read singly
     registers += kAcrossRegisters * (p->a.across + p->b.across);
   // Each scheduler has its part of the registers, for whole warps.
@@ -113,8 +133,8 @@ double tile_count(const Tile *t, const Product *p) {
 // tiles alike, as many as have room take tile after tile, and load for the next while they write
 // one: if there are registers for both.
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  int per_sm = tile_blocks_per_sm(t, p, arch), registers = t->unit->registers(t) + kWalkRegisters;
-  return tile_keeps(t, p, g) && p->phases == 1 && p->a.piece && p->b.piece &&
+  int per_sm = tile_blocks_per_sm(t, p, g, arch), registers = t->unit->registers(t) + kWalkRegisters;
+  return tile_keeps(t, g) && !column_sums(g) && p->phases == 1 && p->a.piece && p->b.piece &&
          tile_count(t, p) > (double)(arch->sms * per_sm) &&
          registers * tile_threads(t) * per_sm <= arch->regs;
 }
@@ -258,22 +278,14 @@ static double output_flops(const Group *g, double outputs) {
   return flops;
 }
 
-// Does the epilogue read tensors as large as the product?
-static bool reads_more(const Group *g, const Product *p) {
-  for (int i = 0; i < g->ninputs; i++) {
-    const Node *x = g->inputs[i];
-    bool operand = x == p->a.base || x == p->b.base;
-    if (!operand && type_count(&x->type) >= p->batch * p->m * p->n) return true;
-  }
-  return false;
-}
-
 // From the last block of k to the end: the outputs are computed with and written, before that
 // staged and read by neighbours where lanes do not keep them.
 static double finish_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  bool keeps = tile_keeps(t, p, g);
+  bool keeps = tile_keeps(t, g);
   double outputs = t->m * (double)t->n, all = (double)(p->batch * p->m * p->n), lanes = 8;
-  double of_one = (keeps ? kKeptIssue : kOutputIssue) + output_flops(g, all);
+  double kept = kKeptIssue + (p->b.across ? kExchangeIssue : 0) +
+                column_sums(g) * (double)kRowsIssue / t->tm; // a lane has tm / 8 rows of a column
+  double of_one = (keeps ? kept : kOutputIssue) + output_flops(g, all);
   double issue = outputs * of_one + state_issue(t, g);
   double reads = reads_more(g, p) ? ceil(outputs / (tile_threads(t) * lanes * kAtOnce)) : 0;
   double written = (double)g->bytes_written * fmin(1, outputs / all);
@@ -283,7 +295,7 @@ static double finish_clocks(const Tile *t, const Product *p, const Group *g, con
 }
 
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  Cost c = {.per_sm = tile_blocks_per_sm(t, p, arch), .gap = arch->launch_gap};
+  Cost c = {.per_sm = tile_blocks_per_sm(t, p, g, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
   double blocks = tile_count(t, p) * t->splits, clock = 1 / (arch->clock * 1e9);
   double on_sm = ceil(blocks / arch->sms), rounds = ceil(on_sm / c.per_sm);

@@ -93,6 +93,39 @@ __device__ inline float sum_columns(float *shared, const Vec<float, kLanes> &par
   return sum;
 }
 
+// The same where lanes keep outputs: adds up the rows of a warp, of which each lane brings its sums
+// of kLanes columns from `column` on, those with the same lane % 4 of the same ones. `sums` receives
+// them.
+template <int kLanes>
+__device__ inline void sum_rows(float *sums, int column, Vec<float, kLanes> part) {
+  const int lane = threadIdx.x % kWarp;
+#pragma unroll
+  for (int bit = 16, count = kLanes; bit >= 4; bit /= 2) {
+    const bool upper = lane & bit;
+    if (count > 1) {  // two lanes share their columns
+      count /= 2;
+      if (upper) column += count;
+#pragma unroll
+      for (int j = 0; j < count; ++j) {
+        const float mine = upper ? part[count + j] : part[j];
+        part[j] = mine + nn_shfl_xor(upper ? part[j] : part[count + j], bit);
+      }
+    } else {
+      part[0] += nn_shfl_xor(part[0], bit);
+    }
+  }
+  if (!(lane & (32 / kLanes - 4))) sums[column] = part[0];
+}
+
+// Adds the sums of a column that each warp has, in order.
+template <int kWarps, int kColumns>
+__device__ inline float sum_warps(const float (&sums)[kWarps][kColumns], int column) {
+  float sum = 0.f;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += sums[w][column];
+  return sum;
+}
+
 // Adds the values of kBlocks blocks, in order: of groups of kGroup first, each by the last block of
 // the group to arrive, then of all groups by the last of those. True for that one, with the sums in
 // `sum`. A thread that owns a value keeps it at `place`: [sums][blocks, then groups] rows of

@@ -67,31 +67,63 @@ __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, i
 
 // The same of outputs that lanes keep in their registers, as `product` has them: calls
 // each(m, n)(outputs), kPair each(m, n)(outputs, others), for those of the tile from (m0, n0) on,
-// of which the warp's begin at (row, column). Where there is no output, another one is loaded for.
-template <int kM, int kN, int kTileM, int kTileN, int kLanes, bool kPair, class Product, class Each>
+// of which the warp's begin at (row, column), and then(c) when all in columns from c of the tile on
+// are done. Where there is no output, another one is loaded for; kOnly: nothing is, as another thread
+// changes what it reads.
+struct Nothing {
+  __device__ void operator()(int) const {}
+};
+template <class Then> constexpr bool kByColumn = true;
+template <> constexpr bool kByColumn<Nothing> = false;
+
+// Loads when it is called.
+template <class Each> struct Later {
+  const Each &each;
+  int m, n;
+  template <class... Own> __device__ __forceinline__ void operator()(const Own &...own) {
+    each(m, n)(own...);
+  }
+};
+
+template <int kM, int kN, int kTileM, int kTileN, int kLanes, bool kPair, bool kOnly, class Product,
+          class Each, class Then = Nothing>
 __device__ __forceinline__ void each_own(const Product &product, int row, int column, int m0,
-                                         int n0, int rows, Each each) {
-  constexpr int kVectors = Product::kOwnVectors / (kPair ? 2 : 1), kParts = 8 / kLanes;
-  constexpr int kColumns = kPair ? kN / 2 : kN, kTurns = Product::kOwnRows * kVectors * kParts;
-  constexpr int kAtOnce = nn_at_once(kTurns);
+                                         int n0, int rows, Each each, Then then = {}) {
+  constexpr int kVectors = Product::kOwnVectors / (kPair ? 2 : 1);
+  constexpr int kParts = Product::kOwnLanes / kLanes, kColumns = kPair ? kN / 2 : kN;
+  constexpr int kRows = Product::kOwnRows, kTurns = kRows * kVectors * kParts;
+  constexpr int kAtOnce = kByColumn<Then> ? 2 : nn_at_once(kTurns);
+  constexpr bool kWhole = kM % kTileM == 0 && kN % kTileN == 0;
   const int thread = nn_opaque(threadIdx.x);  // found again, not kept while there are products
+  auto column_of = [&](int turn) {
+    return column + Product::own_column(thread, turn / kRows / kParts) +
+           turn / kRows % kParts * kLanes;
+  };
 #pragma unroll
-  for (int turn = 0; turn < kTurns; turn += kAtOnce)
+  for (int turn = 0; turn < kTurns; turn += kAtOnce) {
     each_of<kAtOnce, 1>(turn, [&](int at) {
-      const int i = at % Product::kOwnRows, v = at / Product::kOwnRows / kParts,
-                first = at / Product::kOwnRows % kParts * kLanes;
-      const int m = m0 + Product::own_row(thread, row, i),
-                n = (kPair ? n0 / 2 : n0) + column + Product::own_column(thread, v) + first;
+      const int i = at % kRows, v = at / kRows / kParts, first = at / kRows % kParts * kLanes;
+      const int m = m0 + Product::own_row(thread, row, i);
+      const int n = (kPair ? n0 / 2 : n0) + column_of(at);
       const bool inside = (kM % kTileM == 0 || m < rows) && (kN % kTileN == 0 || n < kN);
-      auto outputs = each(kM % kTileM == 0 || m < rows ? m : rows - 1,
-                          kN % kTileN == 0 || n < kN ? n : kColumns - kLanes);
-      return [=, &product]() mutable {
-        if (!inside) return;
-        if constexpr (kPair)
-          outputs(product.template own<kLanes>(i, v, first),
-                  product.template own<kLanes>(i, v + kVectors, first));
+      auto load = [=, &each] {
+        if constexpr (kOnly && !kWhole)
+          return Later<Each>{each, m, n};
         else
-          outputs(product.template own<kLanes>(i, v, first));
+          return each(kM % kTileM == 0 || m < rows ? m : rows - 1,
+                      kN % kTileN == 0 || n < kN ? n : kColumns - kLanes);
+      };
+      auto outputs = load();
+      return [=, &product]() mutable {
+        const auto own = product.template own<kLanes>(i, v, first);
+        if constexpr (kPair) {
+          const auto others = product.template own<kLanes>(i, v + kVectors, first);
+          if (inside) outputs(own, others);
+        } else {
+          if (inside) outputs(own);
+        }
       };
     });
+    if (kByColumn<Then> && (turn + kAtOnce) % kRows == 0) then(column_of(turn));
+  }
 }

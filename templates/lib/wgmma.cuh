@@ -84,20 +84,37 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
       for (int e = 0; e < kN / 2; ++e) nn_wgmma_hold(acc[i][e]);
   }
 
-  // Where b's rows stand as lane_row() has them, a lane has 8 neighbouring outputs kOwnVectors
-  // times in each of kOwnRows rows of the tile: from (own_row(thread, row, i), column +
-  // own_column(thread, v)) on.
-  static constexpr int kOwnRows = 2 * kRows, kOwnVectors = kN / 32;
+  // A lane has kOwnLanes neighbouring outputs kOwnVectors times in each of kOwnRows rows of the
+  // tile: from (own_row(thread, row, i), column + own_column(thread, v)) on. Where b runs along k,
+  // lane_row() orders its rows so. Across k, where neighbours along n are copied together, two
+  // lanes exchange halves of what they have of two products of 8 columns.
+  static constexpr int kOwnLanes = kAcrossB ? 4 : 8;
+  static constexpr int kOwnRows = 2 * kRows, kOwnVectors = kN / 4 / kOwnLanes;
   __device__ static int own_row(int thread, int row, int i) {
     const int lane = thread % kWarp, warp = thread / kWarp % 4;
     return row / kGroup * kGroup + i / 2 * 64 + warp * 16 + i % 2 * 8 + lane / 4;
   }
-  __device__ static int own_column(int thread, int v) { return v * 32 + thread % 4 * 8; }
+  __device__ static int own_column(int thread, int v) {
+    return kAcrossB ? v * 16 + thread % 2 * 8 + thread / 2 % 2 * 4 : v * 32 + thread % 4 * 8;
+  }
+  // kLanes outputs of vector v of row i, from its `first` on. By all lanes.
   template <int kLanes> __device__ Vec<float, kLanes> own(int i, int v, int first) const {
+    float all[kOwnLanes];
+#pragma unroll
+    for (int j = 0; j < kOwnLanes; ++j)
+      all[j] = acc[i / 2][(v * (kOwnLanes / 2) + j / 2) * 4 + i % 2 * 2 + j % 2];
+    if constexpr (kAcrossB) {
+      const bool odd = threadIdx.x % 2;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float other = nn_shfl_xor(odd ? all[e] : all[2 + e], 1);
+        all[e] = odd ? other : all[e];
+        all[2 + e] = odd ? all[2 + e] : other;
+      }
+    }
     Vec<float, kLanes> out;
 #pragma unroll
-    for (int j = 0; j < kLanes; ++j)
-      out[j] = acc[i / 2][(v * 4 + (first + j) / 2) * 4 + i % 2 * 2 + (first + j) % 2];
+    for (int j = 0; j < kLanes; ++j) out[j] = all[first + j];
     return out;
   }
 

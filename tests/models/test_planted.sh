@@ -2,6 +2,7 @@
 # Planted bugs: a copy of the Lua files and templates with one fault each (NNGEN_DIR overrides the
 # embedded ones). The checks must find every one: a run that still passes is a failed test.
 . "$(dirname "$0")/../tap.sh"
+. tests/models/kept.sh
 plant() { # plant FILE SED-EXPRESSION: a fresh copy with the fault in it
   rm -rf "$work/tree" && mkdir -p "$work/tree" && cp --parents gen/*/*.lua "$work/tree/" &&
     cp -r templates "$work/tree/" &&
@@ -111,6 +112,26 @@ fault "wgmma: a stage is loaded while it is multiplied" \
   templates/contract.cu 's/kStages - 1 - Product::kInFlight/kStages - 1/' groups
 fault "wgmma: copies are not published" \
   templates/contract.cu 's/    product.publish();//' groups_checked
+along() { product "64x64 warps 16x64 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x136$1" bf16 \
+  "matmul 1 70 136 96 0 $2"; }
+walks() { NNGEN_SIM_TIMEOUT=60 product "128x256 warps 16x256 stages 4 parts 1" 132 \
+  "bf16 matmul 2200x100 by 100x2100 transposed" bf16 "matmul 1 2200 2100 100 0 2"; }
+fault "kept outputs: b's rows stand in their own order" templates/lib/tile.cuh \
+  's#place / 2 % 4 \* 8 + place / 8 % 4 \* 2#place / 2 % 4 * 2 + place / 8 % 4 * 8#' \
+  along " transposed" 2
+fault "kept outputs: lanes exchange the wrong halves" \
+  templates/lib/wgmma.cuh 's/odd ? all\[e\] : all\[2 + e\], 1/odd ? all[2 + e] : all[e], 1/' along "" 0
+fault "kept outputs: sums of columns leave a warp out" \
+  templates/lib/arrive.cuh 's/w < kWarps; ++w) sum += sums/w < kWarps - 1; ++w) sum += sums/' \
+  model "128x64 warps 32x64 stages 5 parts 1" 16 \
+  "bf16 conv 4x64x15x15 by 72x64x3x3 stride 1x1 pad 1,1,1,1" bf16 sums
+fault "kept outputs: what another thread changes is read" \
+  templates/lib/epilogue.cuh 's/if constexpr (kOnly \&\& !kWhole)/if constexpr (false)/' \
+  model "64x64 warps 16x64 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x136" bf16 state
+fault "kept outputs: the next tile is written in the place of the first" \
+  templates/contract.cu 's/Place written = place_of(now)/Place written = place_of(blockIdx.x)/' walks
+fault "kept outputs: the next tile is loaded from where the first one was" \
+  templates/contract.cu 's/        place = place_of(tile);/        place = place_of(blockIdx.x);/' walks
 fault "wgmma: across k, a step begins 8 rows late" \
   templates/lib/wgmma.cuh 's/step \* 2 \* kGroupBytes/(step * 2 + 1) % 8 * kGroupBytes/' groups
 fault "contract: rows begin a tap too late" \
@@ -126,7 +147,7 @@ fault "contract: the ring's barrier is missing" \
 fault "contract: columns of taps outside the image count as inside" \
   templates/contract.cu 's/return bits;/return bits \& 31;/' run models/lenet.lua
 fault "mma, swapped: columns are not the rows that are staged" templates/lib/mma.cuh \
-  's#return kSwapped ? .*: j;#return j;#' shapes fp16 "matmul 1 8 64 64 0 1"
+  's#return kSwapped ? .*: j;#return j;#' shapes fp16 "matmul 1 8 256 64 0 1"
 fault "mma: the halves of k of b exchanged" \
   templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' ring
 fault "split k: a part is added twice" \

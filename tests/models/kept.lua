@@ -1,0 +1,23 @@
+-- Products whose outputs lanes can keep, as `case` says: sums of columns beside them, halves of a
+-- gated unit, a state that is changed in place.
+local nn = require "nn"
+local cfg = nn.config{case = "sums"}
+local cases = {}
+
+function cases.sums()
+  local x = nn.input("x", {4, 64, 15, 15})
+  nn.output("y", x:conv2d("c", {out = 72, kernel = 3, pad = 1, bias = false})
+                  :batch_norm2d("bn", {training = true}):relu())
+end
+
+function cases.gated()
+  local h = nn.input("x", {70, 72}):linear("up", {out = 128})
+  nn.output("y", nn.slice(h, 2, 1, 64):silu() * nn.slice(h, 2, 65, 128))
+end
+
+function cases.state() -- rows and columns end within a tile: no thread may read another's element
+  local s = nn.state("s", {70, 136}, {init = 0.5})
+  nn.update(s, s * 0.5 + nn.input("a", {70, 96}):matmul(nn.input("b", {96, 136})))
+end
+
+cases[cfg.case]()
