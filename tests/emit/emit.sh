@@ -17,7 +17,7 @@ fi
 export ASAN_OPTIONS=protect_shadow_gap=0
 [ "$NNGEN_DEVICE" = sim ] || ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 strict="-std=c11 -pedantic -Wall -Wextra -Werror"
-sanitized="$(long && echo -O1 || echo -O0) -g -fsanitize=address,undefined -fno-sanitize-recover"
+sanitized="-O0 -g -fsanitize=address,undefined -fno-sanitize-recover"
 arch=${NNGEN_SIM_DEVICE:-sm_90a}
 if [ "$NNGEN_DEVICE" != sim ]; then
   arch=$(build/nngen doctor | sed -n 's/^device .*\(sm_[0-9a]*\).*/\1/p')

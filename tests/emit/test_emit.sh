@@ -35,6 +35,12 @@ by_make() ( # as its Makefile builds it, with what a program needs: libc and the
   cd "$out" && make -s -B CUDA="$cuda" LIBS="$links" example && ./example &&
     ! readelf -d example | grep NEEDED | grep -vE 'libcusim|libcuda|libc\.so'
 )
+optimized() { # what gcc warns of as it optimizes, the sanitizers' checks among what it sees
+  local flags
+  for flags in -O1 -O2; do
+    builds "gcc $strict $flags" && builds "gcc $strict ${sanitized/-O0/$flags}" || return
+  done
+}
 columns() {
   ! awk 'length > 100 { print FILENAME ": " FNR; bad = 1 } END { exit !bad }' "$out"/lenet.[ch]
 }
@@ -51,6 +57,7 @@ for compiler in gcc clang; do
   if command -v $compiler >/dev/null; then ok "$compiler takes it as C11" builds "$compiler $strict"
   else skip "$compiler takes it as C11" "there is no $compiler"; fi
 done
+long && ok "gcc takes it when it optimizes" optimized
 for compiler in g++ clang++; do
   if command -v $compiler >/dev/null; then
     ok "$compiler takes it as C++" builds "$compiler -x c++ -pedantic -Wall -Wextra -Werror"

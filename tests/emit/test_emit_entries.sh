@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Emitted networks of several entries, and of other kinds than LeNet: the bits of nngen run.
+# Emitted networks of several entries: the bits of nngen run.
 . "$(dirname "$0")/../tap.sh"
 . tests/emit/emit.sh
 without_tools "entries of an emitted network"
@@ -31,15 +31,6 @@ training() (
     --save "$dir/w.safetensors" &&
     run $file --weights "$dir/w.safetensors" --input "$dir/x.npy" --output "$dir" &&
     cd "$dir" && ./train && same_elements trained/loss.npy loss.bin && same_elements y.npy y.bin
-)
-# model FILE NAME INPUT SHAPE BYTES OUTPUT OPTIONS...: its example gives the bits of nngen run
-model() (
-  local file=$1 name=$2 input=$3 shape=$4 bytes=$5 output=$6 dir=$work/$2; shift 6
-  emit "$file" "$dir" "$@" && compile "cc $strict" "$dir" "$name" example.c || return
-  floats "$dir/$name.safetensors" "$bytes" >"$dir/in.bin" &&
-    npy "$dir/in.bin" '<f4' "$shape" >"$dir/in.npy"
-  run "$file" "$@" --input "$input=$dir/in.npy" --output "$dir" && cd "$dir" && ./example in.bin &&
-    same_elements "$output.npy" "$output.bin"
 )
 
 batches() ( # three batches on one copy of the weights: each gives the bits of a network of its own
@@ -159,6 +150,4 @@ LUA
 }
 long && ok "kernels of several units in one text" units
 long && ok "a transformer block's step of training compiles" compiles
-long && ok "ResNet-18 of 32x32 pixels in bf16" \
-  model models/resnet18.lua resnet18 image '1, 3, 32, 32' 12288 logits --set stem=cifar --dtype bf16
 tap_done

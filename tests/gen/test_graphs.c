@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { kGraphs = 70, kGraphsLong = 1000, kElements = 6, kMostSources = 40 };
+enum { kGraphs = 70, kGraphsLong = 500, kElements = 6, kMostSources = 40 };
 
 static const double kMove = 1e-6;
 static Compiler c;

@@ -138,12 +138,14 @@ unspilled() { # unspilled ARCH HEAD DTYPE: it compiles, and no kernel spills
   ! grep -B5 '"spill_bytes": [1-9]' "$work/json" && grep -q '"spill_bytes": 0' "$work/json"
 }
 if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
+  i=0
   for arch in sm_80 sm_90a sm_100a; do
     sizes="64 128"
     long && sizes="16 32 40 64 80 96 128 160 192 256"
     for size in $sizes; do
       few 2 && ok "heads of $size spill nothing, $arch" unspilled $arch $size fp16
-      long && ok "heads of $size spill nothing, fp32, $arch" unspilled $arch $size fp32
+      long && [ $((i++ % 3)) = 0 ] && # one of three GPUs for each size
+        ok "heads of $size spill nothing, fp32, $arch" unspilled $arch $size fp32
     done
   done
 fi

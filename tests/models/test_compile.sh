@@ -10,13 +10,16 @@ compiles() { # compiles ARCH ARGUMENTS...
 build/nngen doctor | grep -q '^NVRTC *not found' && missing=1 || missing=0
 ok_or_skip() { if [ $missing = 1 ]; then skip "$1" "NVRTC is not installed"; else ok "$@"; fi; }
 gpus=(sm_80 sm_90a sm_100a) turn=0
-each() { # each NAME ARGUMENTS...: for every GPU in the long run, else one of three for one, in turn
-  local name=$1 arch; shift
+one() { # one NAME ARGUMENTS...: for one GPU, in turn; in the short run a part of them
+  local arch=${gpus[turn % 3]}
   few 8 || return 0
   turn=$((turn + 1))
-  for arch in $(long && echo "${gpus[@]}" || echo ${gpus[turn % 3]}); do
-    ok_or_skip "$name $arch" compiles $arch "$@"
-  done
+  ok_or_skip "$1 $arch" compiles $arch "${@:2}"
+}
+each() { # each NAME ARGUMENTS...: the same; in the long run for every GPU
+  local arch
+  long || { one "$@"; return; }
+  for arch in "${gpus[@]}"; do ok_or_skip "$1 $arch" compiles $arch "${@:2}"; done
 }
 echo 'local nn = require "nn" nn.output("y", nn.input("x", {4}) * 1e-60 + 1e300)' >"$work/far.lua"
 ok_or_skip "constants beyond fp32" compiles sm_80 "$work/far.lua"
@@ -24,9 +27,9 @@ for arch in "${gpus[@]}"; do
   for model in mlp lenet resnet18 resnet34; do
     for dtype in fp32 tf32 fp16 bf16; do
       [ $model = resnet34 ] && [ $dtype != fp16 ] && continue # the shapes of resnet18
-      # bf16 is fp16 under another name, and each GPU has a few of its own tiles.
+      # bf16 is fp16 under another name, and each GPU has a few of its own tiles, in fp32 fewer.
       case $model$arch$dtype in
-        resnet*sm_80bf16 | resnet*sm_100abf16) continue ;;
+        resnet*sm_80bf16 | resnet*sm_100abf16 | resnet*sm_100afp32) continue ;;
         resnet*) long || continue ;;
         *) few 3 || continue ;;
       esac
@@ -41,7 +44,7 @@ done
 # Filter gradients, which read both operands across k and write a rounded copy of the filter.
 long && ok_or_skip "resnet18 tf32 train sm_90a" compiles sm_90a models/resnet18.lua --dtype tf32 \
   --entry train --set batch=128 stem=cifar size=32 classes=10 augment=false
-for place in $(long && echo 3 8 20 41); do # tiles that tuning may choose
+for place in $(long && echo 3 8 41); do # tiles that tuning may choose
   dtypes=(fp32 fp16 tf32 bf16) dtype=${dtypes[place % 4]}
   ok_or_skip "resnet18 $dtype sm_90a, batch 8, candidate $place" \
     compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=8 --candidate $place
@@ -54,15 +57,19 @@ each "large products fp16" tests/models/contraction.lua --dtype fp16 --set \
   "shapes=matmul 1 4096 4098 4098 0 1; conv 64 3 224 224 64 7 7 2 2 3 3 1 1 1; \
     conv 64 42 56 56 256 3 3 1 1 1 1 1 1 1; conv 64 44 56 56 256 3 3 1 1 1 1 1 1 1"
 # Every form of contraction: turned operands, sums of columns, pieces, windows.
-for dtype in fp16 $(long && echo fp32); do
-  each "random contractions $dtype" tests/models/contraction.lua --dtype $dtype \
-    --set seed=2 count=$(long && echo 16 || echo 6)
-  long && each "layers $dtype" tests/models/layers.lua --dtype $dtype
-done
+each "random contractions fp16" tests/models/contraction.lua --dtype fp16 \
+  --set seed=2 count=$(long && echo 16 || echo 6)
+long && {
+  one "random contractions fp32" tests/models/contraction.lua --set seed=2 count=16
+  each "layers fp16" tests/models/layers.lua --dtype fp16
+  one "layers fp32" tests/models/layers.lua
+}
 each "gated units fp16" tests/models/fusion.lua --dtype fp16 \
   --set case=activations rows=512 width=1024
 for depth in 64 128 $(long && echo 16 40 96 256); do # derivatives of attention
-  each "attention's derivatives, heads of $depth, bf16" tests/models/attention.lua --dtype bf16 \
+  on=one
+  [ $depth = 128 ] && on=each
+  $on "attention's derivatives, heads of $depth, bf16" tests/models/attention.lua --dtype bf16 \
     --set cases=gradient depth=$depth values=$depth queries=512 keys=512
 done
 cat >"$work/scores.lua" <<'LUA'
@@ -72,20 +79,21 @@ nn.output("y", q:attention(k, nn.input("v", {1, 32, 16384, 32}), {causal = true}
 LUA
 ok_or_skip "attention of more scores than memory has places sm_90a" \
   compiles sm_90a "$work/scores.lua" --dtype fp16
-each "reductions" tests/models/reduce_special.lua --set columns=40000
-each "reductions of several tensors" tests/models/fusion.lua --dtype bf16 --set case=norms
-each "long rows" tests/models/long_rows.lua --set only=softmax columns=32000
+# What needs no tensor cores is the same text for every GPU, but for tiles of scans.
+one "reductions" tests/models/reduce_special.lua --set columns=40000
+one "reductions of several tensors" tests/models/fusion.lua --dtype bf16 --set case=norms
+one "long rows" tests/models/long_rows.lua --set only=softmax columns=32000
 scan=tests/models/scan.lua topk=tests/models/topk.lua
-each "scans along every axis" $scan --set case=every outer=64 length=4096 inner=64
-each "scans of rows in parts" $scan --set case=every outer=1 length=1000000 inner=1
-each "scans of integers" $scan --set case=integers outer=8 length=100000 inner=1
-each "topk along every axis" $topk --set case=every outer=64 length=4096 inner=64 k=64
-each "topk of rows in parts" $topk --set outer=1 length=1000000 inner=1 k=64
-each "topk of integers" $topk --set case=integers outer=8 length=100000 inner=1 k=64
+one "scans along every axis" $scan --set case=every outer=64 length=4096 inner=64
+one "scans of rows in parts" $scan --set case=every outer=1 length=1000000 inner=1
+one "scans of integers" $scan --set case=integers outer=8 length=100000 inner=1
+one "topk along every axis" $topk --set case=every outer=64 length=4096 inner=64 k=64
+one "topk of rows in parts" $topk --set outer=1 length=1000000 inner=1 k=64
+one "topk of integers" $topk --set case=integers outer=8 length=100000 inner=1 k=64
 for columns in 8191 16384 20001 $(long && echo 12000 24576 30000 32767) 32768; do
-  each "rows of $columns" tests/models/wide_rows.lua --set columns=$columns
+  one "rows of $columns" tests/models/wide_rows.lua --set columns=$columns
 done
 for shape in "channels=2048 height=8 width=8" "channels=300 height=7 width=7"; do
-  each "rows across memory, $shape" tests/models/across.lua --set $shape
+  one "rows across memory, $shape" tests/models/across.lua --set $shape
 done
 tap_done

@@ -4,7 +4,7 @@
 # outputs and states (graphs.lua), products in many layouts (layouts.lua), and maps of parts of
 # products (meeting.lua), likewise.
 . "$(dirname "$0")/../tap.sh"
-first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 24 || echo 3)}
+first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 12 || echo 3)}
 dtypes=(fp32 fp16 bf16 tf32)
 for ((i = first; i < first + count; i++)); do
   dtype=${dtypes[i % 4]}
@@ -12,14 +12,6 @@ for ((i = first; i < first + count; i++)); do
     inputs=$((i / 8 % 2)) names=$((i / 2 % 2)) scans=$((i / 4 % 3 / 2)) --dtype $dtype
   [ $((i % 4)) = 0 ] && ok "seed $i unfused" build/nngen tests/models/fuzz.lua --quiet \
     --set seed=$i --lowering unfused
-done
-for seed in 1024 1077 1102 1125 1127 1137; do # found bugs once
-  few 3 || continue
-  ok "seed $seed again" build/nngen tests/models/fuzz.lua --quiet --set seed=$seed
-done
-for seed in 26 $(long && echo 48); do
-  ok "seed $seed again, of inputs" build/nngen tests/models/fuzz.lua --quiet \
-    --set seed=$seed inputs=1
 done
 for ((i = first; i < first + count; i += 2)); do
   steps= lowering=
@@ -35,5 +27,14 @@ done
 for ((i = first; i < first + count; i += 3)); do
   ok "meeting $i ${dtypes[i / 3 % 4]}" build/nngen tests/models/meeting.lua --quiet --check \
     --set seed=$i --dtype ${dtypes[i / 3 % 4]}
+done
+[ "${NNGEN_FUZZ_COUNT:-}" ] && { tap_done; exit; } # the rest is not random
+for seed in 1024 1077 1102 1125 1127 1137; do # found bugs once
+  few 3 || continue
+  ok "seed $seed again" build/nngen tests/models/fuzz.lua --quiet --set seed=$seed
+done
+for seed in 26 $(long && echo 48); do
+  ok "seed $seed again, of inputs" build/nngen tests/models/fuzz.lua --quiet \
+    --set seed=$seed inputs=1
 done
 tap_done

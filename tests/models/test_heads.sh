@@ -98,7 +98,7 @@ if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
     for size in $sizes; do
       ok "heads of $size spill nothing, $arch" \
         unspilled $arch N=2048 H=16 G=8 D=$size width=64 turn=halves
-      long && ok "keys of $size with them, $arch" \
+      long && [ $arch = sm_90a ] && ok "keys of $size with them, $arch" \
         unspilled $arch N=64 H=16 G=16 D=$size width=64 turn=rotate form=layer
     done
   done

@@ -68,7 +68,7 @@ def tensor(shape, data):
 
 def main(folder, begin, end, log, rate, losses, weights, wanted):
     torch.set_default_dtype(torch.float64)
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     images = npy(folder + "/train_images.npy", torch.uint8).double() / 255
     labels = npy(folder + "/train_labels.npy", torch.int32).long()
     mean, std = torch.tensor([0.4914, 0.4822, 0.4465]), torch.tensor([0.2470, 0.2435, 0.2616])
