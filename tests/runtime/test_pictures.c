@@ -113,6 +113,35 @@ static void folders_refused(void **state) {
   refuse("q", kTrain, "PNG folders", "/q/train': a folder's name has control characters");
 }
 
+// Of what a picture needs every byte counts when the folders are opened, not only when it is read.
+static void folders_sum_up(void **state) {
+  (void)state;
+  enum { End = 12 };
+  static const char note[] = "\0\0\0\2teXt.......";
+  Error err = {0};
+  size_t size;
+  make_folder("s"), make_folder("s/train"), make_folder("s/train/one");
+  write_png("s/train/one/a.png", 4, 2, 7), write_png("s/train/one/b.png", 4, 2, 7);
+  char path[300];
+  snprintf(path, sizeof path, "%s", temp_path("s/train/one/b.png"));
+  char *bytes = read_bytes(path, &size), *more = malloc(size + sizeof note);
+  size_t pixels = (size_t)((char *)memmem(bytes, size, "IDAT", 4) - bytes) - 4;
+  for (size_t at = pixels; at < size - End; at++) {
+    bytes[at] ^= 0x10;
+    write_bytes(path, bytes, size);
+    Dataset *dataset = NULL;
+    assert_int_equal(dataset_open(temp_path("s"), &kTrain, &dataset, &err), ExitBadInput);
+    assert_non_null(strstr(err.message, "s/train/one/b.png': broken PNG: "));
+    bytes[at] ^= 0x10;
+  }
+  memcpy(more, bytes, size - End); // a text whose checksum is wrong, which nobody reads
+  memcpy(more + size - End, note, 14);
+  memcpy(more + size - End + 14, bytes + size - End, End);
+  write_bytes(path, more, size + 14);
+  dataset_close(open_set("s", kTrain));
+  free(bytes), free(more);
+}
+
 // ---- synthetic ---------------------------------------------------------------------------------
 
 static Dataset *open_synthetic(DatasetOptions options) {
@@ -299,6 +328,7 @@ int main(void) {
       cmocka_unit_test(folders),
       cmocka_unit_test(folders_fit_the_model),
       cmocka_unit_test(folders_refused),
+      cmocka_unit_test(folders_sum_up),
       cmocka_unit_test(synthetic_is_seeded),
       cmocka_unit_test(synthetic_fits_the_model),
       cmocka_unit_test(synthetic_is_learnable),

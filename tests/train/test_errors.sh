@@ -173,10 +173,25 @@ scaled() { # pictures of another size than the model's
       <(echo "scaled    2 of 16 test pictures, of 9 x 8 pixels, to 8 x 8")
 }
 ok "pictures that are scaled" scaled
-# spoilt FILE STEP: its header is good; the run ends with a checkpoint, and goes on from there
+flipped() { # a byte of its pixels, before the first step
+  rm -rf "$work/png"; cp -r "$work/whole" "$work/png"
+  printf '\xff' | dd of="$work/png/train/b/3.png" bs=1 seek=55 conv=notrunc status=none
+  fails 5 "/b/3.png': broken PNG: the bytes of a chunk do not match its checksum" \
+    run $png --out-dir "$work/pictures" && [ ! -e "$work/pictures" ]
+}
+ok "a picture with a byte that is wrong" flipped
+# spoilt FILE STEP: its checksums are right, its pixels are not; the run ends with a checkpoint, and
+# goes on from there
 spoilt() {
   rm -rf "$work/png" "$work/pictures"; cp -r "$work/whole" "$work/png"
-  printf '\xff\xff\xff' | dd of="$work/png/$1" bs=1 seek=55 conv=notrunc status=none
+  python3 - "$work/png/$1" <<'END' || return
+import struct, sys, zlib
+png = bytearray(open(sys.argv[1], "rb").read())
+length, = struct.unpack(">I", png[33:37])
+png[55:58] = b"\xff\xff\xff"
+png[41 + length:45 + length] = struct.pack(">I", zlib.crc32(png[37:41 + length]))
+open(sys.argv[1], "wb").write(png)
+END
   fails 5 "$1': broken PNG: " run $png --out-dir "$work/pictures" &&
     grep -q "; stopped after step $2 of 12; --resume continues" "$work/fails" || return
   cp "$work/whole/$1" "$work/png/$1"
