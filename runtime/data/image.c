@@ -44,6 +44,18 @@ static void on_read(png_structp png, png_bytep bytes, size_t count) {
   reader->at += count;
 }
 
+// The size of the picture.
+static void read_header(Reader *reader) {
+  png_set_user_limits(reader->png, MaxSide, MaxSide);
+  png_set_read_fn(reader->png, reader, on_read);
+  png_read_info(reader->png, reader->info);
+  size_t width = png_get_image_width(reader->png, reader->info);
+  size_t height = png_get_image_height(reader->png, reader->info);
+  if (width * height > kMaxPixels) png_error(reader->png, "more than 2^28 pixels");
+  reader->image->width = (int)width;
+  reader->image->height = (int)height;
+}
+
 // Asks libpng to convert any pixel format to 8-bit RGB; of a palette's, to a byte each, its place.
 static void ask_for_rgb(Reader *reader) {
   png_structp png = reader->png;
@@ -60,14 +72,10 @@ static void ask_for_rgb(Reader *reader) {
 }
 
 static void allocate(Reader *reader) {
-  size_t width = png_get_image_width(reader->png, reader->info);
-  size_t height = png_get_image_height(reader->png, reader->info);
-  if (width * height > kMaxPixels) png_error(reader->png, "more than 2^28 pixels");
+  size_t width = (size_t)reader->image->width, height = (size_t)reader->image->height;
   size_t bytes = reader->palette ? 1 : 3; // of a pixel, as it is read: to the end of its row
   if (png_get_rowbytes(reader->png, reader->info) != bytes * width)
     png_error(reader->png, "an unknown pixel format");
-  reader->image->width = (int)width;
-  reader->image->height = (int)height;
   reader->image->rgb = heap_alloc(width * height, 3);
   reader->rows = heap_alloc(height, sizeof *reader->rows);
   if (!reader->image->rgb || !reader->rows) png_error(reader->png, "out of memory");
@@ -96,9 +104,7 @@ static void look_up(Reader *reader) {
 
 static bool decode(Reader *reader) {
   if (setjmp(png_jmpbuf(reader->png))) return false;
-  png_set_user_limits(reader->png, MaxSide, MaxSide);
-  png_set_read_fn(reader->png, reader, on_read);
-  png_read_info(reader->png, reader->info);
+  read_header(reader);
   ask_for_rgb(reader);
   allocate(reader);
   png_read_image(reader->png, reader->rows);
@@ -149,11 +155,7 @@ static const uint8_t *find_damaged(const FileView *view) {
 static bool check(Reader *reader) {
   static const size_t kMostSummed = (size_t)128 << 10;
   if (setjmp(png_jmpbuf(reader->png))) return false;
-  png_set_user_limits(reader->png, MaxSide, MaxSide);
-  png_set_read_fn(reader->png, reader, on_read);
-  png_read_info(reader->png, reader->info);
-  reader->image->width = (int)png_get_image_width(reader->png, reader->info);
-  reader->image->height = (int)png_get_image_height(reader->png, reader->info);
+  read_header(reader);
   if (!is_whole(&reader->view)) png_error(reader->png, "the file is truncated");
   if (reader->view.size > kMostSummed || !find_damaged(&reader->view)) return true;
   png_error(reader->png, "the bytes of a chunk do not match its checksum");

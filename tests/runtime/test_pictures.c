@@ -1,5 +1,7 @@
 // test_pictures.c: data sets of PNG folders and of made-up pictures; grids of pictures.
+#include <arpa/inet.h>
 #include <math.h>
+#include <zlib.h>
 
 #include "runtime/dataset.h"
 
@@ -140,6 +142,21 @@ static void folders_sum_up(void **state) {
   write_bytes(path, more, size + 14);
   dataset_close(open_set("s", kTrain));
   free(bytes), free(more);
+}
+
+// A picture that no memory is given for is none when the folders are opened, either.
+static void folders_too_large(void **state) {
+  (void)state;
+  size_t size;
+  make_folder("l"), make_folder("l/train"), make_folder("l/train/one");
+  write_png("l/train/one/a.png", 4, 2, 7), write_png("l/train/one/b.png", 4, 2, 7);
+  char *bytes = read_bytes(temp_path("l/train/one/b.png"), &size);
+  bytes[18] = bytes[22] = 0x50; // 20480 pixels and some, either way
+  uint32_t sum = htonl((uint32_t)crc32(0, (const uint8_t *)bytes + 12, 17));
+  memcpy(bytes + 29, &sum, 4);
+  write_bytes(temp_path("l/train/one/b.png"), bytes, size);
+  free(bytes);
+  refuse("l", kTrain, "image", "/l/train/one/b.png': broken PNG: more than 2^28 pixels");
 }
 
 // ---- synthetic ---------------------------------------------------------------------------------
@@ -329,6 +346,7 @@ int main(void) {
       cmocka_unit_test(folders_fit_the_model),
       cmocka_unit_test(folders_refused),
       cmocka_unit_test(folders_sum_up),
+      cmocka_unit_test(folders_too_large),
       cmocka_unit_test(synthetic_is_seeded),
       cmocka_unit_test(synthetic_fits_the_model),
       cmocka_unit_test(synthetic_is_learnable),
