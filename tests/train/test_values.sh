@@ -69,7 +69,7 @@ alone() { # three examples: in a batch of three, and of eight with five copies o
     embed "$work/alone" "$work/of$b" --batch $b --lr 0 --steps 1 --set product=true 2>"$work/said$b" ||
       return
   done
-  for key in peak spread; do
+  for key in peak spread run rank; do
     close "$(reference log "$work/of8/log.jsonl" eval_$key)" \
       "$(reference log "$work/of3/log.jsonl" eval_$key)" 1e-6 || return
   done
