@@ -828,6 +828,14 @@ section("edges", {"q": TIES, "z": ZEROS, "x": floats(2, 3), "p": floats(2, 3, 9,
      lambda q, *_: gradient(lambda v: F.lp_pool2d(v, 2, (1, 2), 1), q)),
     ("(nn.grad(q:lp_pool2d(1, {1, 2}, {stride = 1}):sum(), q))",
      lambda q, *_: gradient(lambda v: F.lp_pool2d(v, 1, (1, 2), 1), q)),
+    ("(nn.grad(nn.binary_cross_entropy(z:clamp(0, 1), z:gt(1):to('f32') * 0.7), z)) * 1e-9",
+     lambda q, z, *_: gradient(
+         lambda v: F.binary_cross_entropy(v.clamp(0, 1), (z > 1) * 0.7), z) * 1e-9),
+    ("(nn.grad(nn.binary_cross_entropy(z * 0.1 + 0.2, z:gt(1):to('f32') * 0.7), z))",
+     lambda q, z, *_: gradient(
+         lambda v: F.binary_cross_entropy(v * 0.1 + 0.2, (z > 1) * 0.7), z)),
+    ("(nn.grad(nn.gaussian_nll_loss(z, z + 1, z * 0.1, {eps = 0.15}), z))",
+     lambda q, z, *_: gradient(lambda v: F.gaussian_nll_loss(v, v + 1, v * 0.1, eps=0.15), z)),
     ("(nn.grad(nn.multi_margin_loss(z, nn.tensor({0, 2, 1}):to('i32')), z))",
      lambda q, z, *_: gradient(lambda v: F.multi_margin_loss(v, torch.tensor([0, 2, 1])), z)),
     ("(nn.grad(nn.multilabel_margin_loss(z, nn.tensor({{0, 2, -1}, {1, -1, 0}, {2, 0, -1}})"
