@@ -56,7 +56,8 @@ TEST_LD   := $(firstword $(foreach ld,lld gold,$(if $(shell command -v ld.$(ld))
 TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
 TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
-TEST_ALL  = $(TEST_BIN) $(BENCH_BIN) $(B)/tests/lang/evaluate $(B)/libcusim_ucontext.so
+TEST_ALL  = $(TEST_BIN) $(BENCH_BIN) $(B)/tests/lang/evaluate $(B)/tests/train/renote \
+            $(B)/libcusim_ucontext.so
 
 .PHONY: all run test test-foreign tests ready check bench fuzz bless install uninstall clean help setup
 all: $(B)/nngen $(B)/libcusim.so

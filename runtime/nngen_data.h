@@ -189,9 +189,9 @@ typedef struct LogValue {
 // Opens FOLDER/log.jsonl, made anew or (`append`) gone on with, and if asked a new
 // FOLDER/events.out.tfevents.<time>.<host>. Makes the folder when its parent is there.
 int runlog_open(const char *folder, bool append, bool tensorboard, RunLog **log, Error *err);
-// A line {"step":1,"loss":2.5}: numbers of 15 digits, "NaN", "Infinity" and "-Infinity" as texts;
-// scalars of the same names for TensorBoard. On an error, a full disk say, no part of a line
-// stays.
+// A line {"step":1,"loss":2.5,"epoch":1}: numbers of 15 digits, whole ones without a point, null
+// for what is not finite; scalars of the same names for TensorBoard. On an error, a full disk say,
+// no part of a line stays.
 int runlog_write(RunLog *log, int64_t step, const LogValue *values, int count, Error *err);
 // Drops the lines of steps after `step`, which a run resumed from there repeats.
 int runlog_cut(RunLog *log, int64_t step, Error *err);

@@ -115,6 +115,5 @@ define("entr(x: tensor)", "torch.special.entr", function(x)
 end)
 -- x * log(1 + y), exact where y is near 0; 0 where x is 0.
 define("xlog1py(x: value, y: value)", "torch.special.xlog1py", function(x, y)
-  local zero = op.eq(x, 0)
-  return op.where(op.ne(y, y), y, op.where(zero, 0.0, x * op.log1p(op.where(zero, 0.0, y))))
+  return tools.times_log(x, y, op.log1p, -1.0)
 end)

@@ -89,7 +89,11 @@ end, same_shape))
 define([[binary_cross_entropy|bce_loss(x: tensor, y|target: tensor, {weight: tensor = nil,
        reduction: none/mean/sum = mean})]],
        "F.binary_cross_entropy, nn.BCELoss", elementwise("binary_cross_entropy", function(x, y, o)
-  local each = (y - 1.0) * op.max(op.log1p(-x), -100.0) - y * op.max(op.log(x), -100.0)
+  local on, off = op.max(op.log(x), -100.0), op.max(op.log1p(-x), -100.0)
+  -- 1 / x is no number at 0: PyTorch's derivative, which is finite there and at 1
+  local each = nn.custom_gradient((y - 1.0) * off - y * on, {x, y}, function(g)
+    return g * (x - y) / op.max((1.0 - x) * x, 1e-12), g * (off - on)
+  end)
   return o.weight and each * o.weight or each
 end, same_shape))
 -- y * (log(y) - x) for logarithms x of probabilities; with log_target y is a logarithm too.
@@ -123,7 +127,8 @@ define([[gaussian_nll_loss(x: tensor, y|target: tensor, var: tensor, {full: bool
   elseif of ~= table.concat(wide, ",") and of ~= table.concat(shape(x), ",") then
     fail("gaussian_nll_loss: var: wants the shape of %s, not %s", tostring(x), tostring(var))
   end
-  var = op.max(var, o.eps)
+  -- PyTorch's derivative is of a variance below eps, too, so that it grows again
+  var = nn.custom_gradient(op.max(var, o.eps), {var}, function(g) return g end)
   local each = (op.log(var) + (x - y) * (x - y) / var) * 0.5
   return reduced(o.full and each + 0.5 * math.log(2 * math.pi) or each, o.reduction)
 end)

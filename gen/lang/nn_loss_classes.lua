@@ -114,7 +114,7 @@ define([[multi_margin_loss(x: tensor, labels|target: tensor, {p: number = 1,
   want_labels("multi_margin_loss", x, {N, 1}, labels)
   want_weight("multi_margin_loss", o.weight, C)
   local at = op.reshape(labels, {dims = {N, 1}})
-  local over = op.max(o.margin - op.take_along(x, at, {axis = 1}) + x, 0.0)
+  local over = op.relu(o.margin - op.take_along(x, at, {axis = 1}) + x)
   if o.p == 2 then over = over * over end
   if o.weight then over = over * op.reshape(nn.gather(o.weight, labels, 1), {dims = {N, 1}}) end
   return reduced(nn.sum(op.where(op.eq(nn.index({1, C}, 2), at), 0.0, over), 2) * (1 / C),
@@ -137,8 +137,8 @@ define([[multilabel_margin_loss(x: tensor, labels|target: tensor,
   local at = op.where(given, labels, 0)
   local is_label = nn.any(op.eq(nn.unsqueeze(at, 3), nn.index({1, 1, C}, 3)) &
                           nn.unsqueeze(given, 3), 2)
-  local over = op.max(1.0 - nn.unsqueeze(op.take_along(x, at, {axis = 1}), 3) +
-                      nn.unsqueeze(x, 2), 0.0)
+  local over = op.relu(1.0 - nn.unsqueeze(op.take_along(x, at, {axis = 1}), 3) +
+                       nn.unsqueeze(x, 2))
   local counts = nn.unsqueeze(given, 3) & nn.unsqueeze(op.logical_not(is_label), 2)
   return reduced(nn.sum(op.where(counts, over, 0.0), {2, 3}) * (1 / C), o.reduction)
 end)

@@ -62,8 +62,9 @@ define("mod|remainder(x: value, y: value)", "torch.remainder", both(op.mod))
 -- With the sign of x, as C's.
 define("fmod(x: value, y: value)", "torch.fmod", function(x, y)
   if is_float(x) or is_float(y) then
-    local rest = op.mod(op.abs(x), op.abs(y))
-    return op.where(op.lt(x, 0), -rest, rest)
+    local below = op.lt(x, 0) -- whose derivative is not that of |x|: at 0 it is 1
+    local rest = op.mod(op.where(below, -x, x), op.abs(y))
+    return op.where(below, -rest, rest)
   end
   local rest = op.mod(x, y)
   return op.where(apart(rest, x, y), rest - y, rest)
@@ -312,10 +313,15 @@ define("log(x: tensor)", "torch.log", op.log)
 define("log1p(x: tensor)", "torch.log1p", op.log1p)
 define("log2(x: tensor)", "torch.log2", function(x) return op.log(x) * 1.4426950408889634 end)
 define("log10(x: tensor)", "torch.log10", function(x) return op.log(x) * 0.4342944819032518 end)
+-- x times the logarithm of y, which is finite from above `least` up; elsewhere 0 where x is 0,
+-- but NaN where y is.
+function tools.times_log(x, y, log, least)
+  local zero = op.eq(x, 0) & (op.le(y, least) | op.eq(y, math.huge))
+  return op.where(op.ne(y, y), y, op.where(zero, 0.0, x * log(op.where(zero, least + 1.0, y))))
+end
 -- x * log(y); 0 where x is 0.
 define("xlogy(x: value, y: value)", "torch.xlogy", function(x, y)
-  local zero = op.eq(x, 0)
-  return op.where(op.ne(y, y), y, op.where(zero, 0.0, x * op.log(op.where(zero, 1.0, y))))
+  return tools.times_log(x, y, op.log, 0.0)
 end)
 local function logaddexp(x, y, scale) -- of exp(scale * x)
   local most = op.maximum(x, y)

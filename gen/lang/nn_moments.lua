@@ -14,6 +14,7 @@ local function root(sum, p)
     return op.where(zero, 0.0, g * y / op.where(zero, 1.0, sum * p))
   end)
 end
+tools.root = root
 
 -- ---- variances ---------------------------------------------------------------------------------
 
@@ -147,7 +148,7 @@ end)
 -- The cosine of the angle between rows of x and y along an axis; norms below eps count as eps.
 define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)",
        "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
-  local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
+  local function size(v) return op.max(nn.norm(v, 2, axis), eps) end
   return nn.sum(x * y, axis) / (size(x) * size(y))
 end)
 -- The norm of x - y + eps along the last axis.

@@ -251,8 +251,8 @@ local function accumulated(prefix, steps)
   local count = core.state(prefix .. "accumulated", {1}, "i32", "constant", 0)
   local last = op.ge(count, steps - 1)
   core.update(count, op.where(last, 0, count + 1))
-  return last, function(g, name)
-    local sum = core.state("accumulated." .. name, shape(g), "f32", "constant", 0)
+  return last, function(g, p)
+    local sum = core.state("accumulated." .. core.name(p), shape(p), "f32", "constant", 0)
     local whole = sum + g
     set(sum, op.where(last, 0.0, whole))
     return whole * (1 / steps)
@@ -388,7 +388,7 @@ local function optimize(loss, given, frozen)
     -- The squares of gradients as they are in memory: what divides them is read by updates alone.
     local squares = scale and not add and sum_of_squares(grads)
     if scale then for i, g in ipairs(grads) do grads[i] = g / scale end end
-    if add then for i, g in ipairs(grads) do grads[i] = add(g, core.name(list[i])) end end
+    if add then for i, g in ipairs(grads) do grads[i] = add(g, list[i]) end end
     if o.clip_norm > 0 or scale then
       local by = squares and scale or 1.0
       squares = squares or sum_of_squares(grads)

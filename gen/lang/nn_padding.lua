@@ -12,18 +12,25 @@ end
 
 -- ---- made again, without the padding ------------------------------------------------------------
 
--- A sum over examples, from those that count: as large as if they were a whole batch.
-local function sum_of_valid(x, place, axes, valid, batch)
+-- x, with `other` for the examples that do not count.
+local function valid_or(x, other, place, valid, batch)
   local dims, along = shape(x), {}
   for i = 1, #dims do along[i] = i == place.axis + 1 and dims[i] or 1 end
   local example = nn.index(along, place.axis + 1) // place.each % batch
+  return op.where(op.lt(example, valid), x, other)
+end
+
+-- A sum over examples, from those that count: as large as if they were a whole batch.
+local function sum_of_valid(x, place, axes, valid, batch)
   local floats = core.dtype(x):find("f") and x or x:to("f32")
-  return op.reduce_sum(op.where(op.lt(example, valid), floats, 0.0), {axes = axes}) /
+  return op.reduce_sum(valid_or(floats, 0.0, place, valid, batch), {axes = axes}) /
       (valid:to("f32") * (1 / batch))
 end
 
--- What padding, copies of the last example, does not change.
-local idempotent = {reduce_max = true, reduce_min = true, reduce_all = true, reduce_any = true}
+-- What changes nothing, of floats and of integers. Copies of the last example might: behind it, a
+-- sum of all before, or a position, is larger.
+local neutral = {reduce_max = {-math.huge, -2147483647}, reduce_min = {math.huge, 2147483647},
+                 reduce_all = {1.0, 1}, reduce_any = {0.0, 0}}
 
 -- What is left of examples, made again without the padding: a sum over them, or made of some by
 -- maps and reductions, as a mean is, a mean and a penalty, or a loss of each example with such a
@@ -36,8 +43,10 @@ local function of_reduction(x, node, valid, batch, known)
     if node.op == "reduce_sum" then
       return sum_of_valid(from, place, node.axes, valid, batch), "none"
     end
-    if not idempotent[node.op] then return nil end
-    place = "none"
+    local other = neutral[node.op]
+    if not other then return nil end
+    other = core.dtype(from):find("f") and other[1] or other[2]
+    from, place = valid_or(from, other, place, valid, batch), "none"
   end
   return op[node.op](from, {axes = node.axes}), place
 end

@@ -128,7 +128,7 @@ define([[lp_pool{1,2}d(x: image#, p|norm_type: number, kernel|kernel_size: each#
     local w = filled(kernel, o)
     w.count_include_pad = true
     local means = pool("lp_pool" .. rank .. "d", op.pow(x, p + 0.0), w, avg2d)
-    return op.pow(means * (tools.product(kernel) + 0.0), 1 / p)
+    return tools.root(means * (tools.product(kernel) + 0.0), p)
   end
 end)
 

@@ -211,16 +211,19 @@ static int compile_again(Train *t, Cli *cli, Error *err) {
   return compile(t, err);
 }
 
-// The number of steps, also written to the device: the learning rate schedule reads it.
-int train_count_steps(Train *t, Error *err) {
+// Of a run, before anything of an earlier one in the same folder is touched.
+static int count_steps(Train *t, Error *err) {
   enum { kWithoutData = 100 };
   t->per_epoch = t->data ? dataset_count(t->data) / t->batch : kWithoutData;
   t->total = t->per_epoch * whole_setting(t, "epochs", 1);
   if (t->most_steps) t->total = t->most_steps;
   if (t->total < 1) t->total = 1;
-  if (t->total < t->accumulate)
-    return err_set(err, ExitUsage, "--accumulate %lld: this run of %lld steps makes no update",
-                   (long long)t->accumulate, (long long)t->total);
+  if (t->total >= t->accumulate) return ExitOk;
+  return err_set(err, ExitUsage, "--accumulate %lld: this run of %lld steps makes no update",
+                 (long long)t->accumulate, (long long)t->total);
+}
+
+int train_write_steps(Train *t, Error *err) {
   double total = (double)t->total;
   return t->steps < 0 ? ExitOk : tensor_write_doubles(t->loaded, t->steps, &total, 1, err);
 }
@@ -254,7 +257,7 @@ static int load(Train *t, Error *err) {
   t->first = t->done = t->read = (int64_t)done;
   if (!code) code = open_feed(t, err);
   if (!code) code = tap_open(t->loaded, t->metrics.tensor, t->metrics.count, &t->metrics.tap, err);
-  return code ? code : train_count_steps(t, err);
+  return code ? code : train_write_steps(t, err);
 }
 
 static void close_train(Train *t) {
@@ -360,6 +363,7 @@ static int open_all(Train *t, Cli *cli, Error *err) {
   if (!code) code = compile(t, err);
   if (!code) code = open_data(t, err);
   if (!code) code = compile_again(t, cli, err);
+  if (!code) code = count_steps(t, err);
   if (!code) code = train_open_folder(t, err);
   return code ? code : load(t, err);
 }

@@ -78,7 +78,7 @@ typedef struct TrainSummary {
 } TrainSummary;
 
 double train_now(void);                      // seconds
-int train_count_steps(Train *t, Error *err); // sets per_epoch and total, on the device too
+int train_write_steps(Train *t, Error *err); // how many, to the device: schedules read it
 double train_mean(const Metrics *m, int i);  // over the epoch; NaN: no step had this number
 void train_forget(Metrics *m);               // begins another epoch
 int train_one(const Cli *cli, TrainSummary *summary, Error *err); // summary null: prints

@@ -130,7 +130,7 @@ static int go_back(Train *t, Error *err) {
     if (code) return code;
   }
   int code = params_fill(t->params, t->loaded, NULL, err);
-  if (!code) code = train_count_steps(t, err);
+  if (!code) code = train_write_steps(t, err);
   if (!code && t->step >= 0) code = tensor_read_doubles(t->loaded, t->step, &done, 1, err);
   t->done = (int64_t)done;
   if (code) return code;

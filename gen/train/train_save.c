@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -302,7 +303,8 @@ static void take_notes(Train *t, const Weights *weights) {
   const char *best = weights_metadata(weights, "nngen_best"),
              *sums = weights_metadata(weights, "nngen_epoch_sums"),
              *bad = weights_metadata(weights, "nngen_bad_epochs");
-  if (best) t->has_best = t->has_stored = true, t->best = t->stored = atof(best);
+  if (best && isfinite(atof(best))) // NaN, once kept as the best, is none
+    t->has_best = t->has_stored = true, t->best = t->stored = atof(best);
   if (bad) t->bad_epochs = atoll(bad);
   char *at = (char *)sums;
   if (sums) t->metrics.weight = strtod(sums, &at);

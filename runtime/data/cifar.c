@@ -15,6 +15,7 @@ typedef struct Layout {
   const char *folder; // the archive's
   const char *train[MaxFiles + 1], *test[2], *names;
   int classes, label_bytes;
+  int coarse; // classes of the label before it; 0: there is none
 } Layout;
 
 static const Layout ten = {"cifar-10-batches-bin",
@@ -23,9 +24,10 @@ static const Layout ten = {"cifar-10-batches-bin",
                            {"test_batch.bin"},
                            "batches.meta.txt",
                            10,
-                           1};
+                           1,
+                           0};
 static const Layout hundred = {"cifar-100-binary",     {"train.bin"}, {"test.bin"},
-                               "fine_label_names.txt", 100,           2};
+                               "fine_label_names.txt", 100,           2,            20};
 
 typedef struct Cifar {
   FileView files[MaxFiles];
@@ -61,6 +63,17 @@ static bool matches_hundred(const char *path) {
   return find_folder(path, &hundred, folder);
 }
 
+static int check_labels(const Dataset *dataset, const char *path, int64_t record,
+                        const uint8_t *labels, Error *err) {
+  const Layout *layout = layout_of(dataset);
+  if (layout->coarse && labels[0] >= layout->coarse)
+    return err_set(err, ExitBadInput,
+                   "%s '%s', record %lld: coarse label %d, expected 0 to %d; is the file damaged?",
+                   dataset->form->kind, path, (long long)record, labels[0], layout->coarse - 1);
+  int label = labels[layout->label_bytes - 1];
+  return dataset_check_label(dataset, path, record, label, layout->classes, err);
+}
+
 static int check_file(const Dataset *dataset, const Cifar *cifar, const char *path, Error *err) {
   const Layout *layout = layout_of(dataset);
   const FileView *view = &cifar->files[cifar->count];
@@ -71,8 +84,7 @@ static int check_file(const Dataset *dataset, const Cifar *cifar, const char *pa
                    "the binary version? Download it again",
                    dataset->form->kind, path, view->size, record);
   for (size_t i = 0; i < view->size / record; i++) {
-    int label = view->bytes[(i + 1) * record - Pixels - 1];
-    int rc = dataset_check_label(dataset, path, (int64_t)i, label, layout->classes, err);
+    int rc = check_labels(dataset, path, (int64_t)i, view->bytes + i * record, err);
     if (rc) return rc;
   }
   return ExitOk;

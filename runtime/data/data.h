@@ -35,7 +35,8 @@ void npy_unview(NpyView *npy);
 
 // ---- image.c ----------------------------------------------------------------------------------
 
-// A PNG's header, which gives the size alone, and that the file is whole.
+// A PNG's header, which gives the size alone, that the file is whole, and, where that takes little
+// time, its checksums.
 int image_check(const char *path, Image *size, Error *err);
 
 // ---- resize.c ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <png.h>
+#include <zlib.h>
 
 #include "data/data.h"
 
@@ -43,6 +44,18 @@ static void on_read(png_structp png, png_bytep bytes, size_t count) {
   reader->at += count;
 }
 
+// The size of the picture.
+static void read_header(Reader *reader) {
+  png_set_user_limits(reader->png, MaxSide, MaxSide);
+  png_set_read_fn(reader->png, reader, on_read);
+  png_read_info(reader->png, reader->info);
+  size_t width = png_get_image_width(reader->png, reader->info);
+  size_t height = png_get_image_height(reader->png, reader->info);
+  if (width * height > kMaxPixels) png_error(reader->png, "more than 2^28 pixels");
+  reader->image->width = (int)width;
+  reader->image->height = (int)height;
+}
+
 // Asks libpng to convert any pixel format to 8-bit RGB; of a palette's, to a byte each, its place.
 static void ask_for_rgb(Reader *reader) {
   png_structp png = reader->png;
@@ -59,14 +72,10 @@ static void ask_for_rgb(Reader *reader) {
 }
 
 static void allocate(Reader *reader) {
-  size_t width = png_get_image_width(reader->png, reader->info);
-  size_t height = png_get_image_height(reader->png, reader->info);
-  if (width * height > kMaxPixels) png_error(reader->png, "more than 2^28 pixels");
+  size_t width = (size_t)reader->image->width, height = (size_t)reader->image->height;
   size_t bytes = reader->palette ? 1 : 3; // of a pixel, as it is read: to the end of its row
   if (png_get_rowbytes(reader->png, reader->info) != bytes * width)
     png_error(reader->png, "an unknown pixel format");
-  reader->image->width = (int)width;
-  reader->image->height = (int)height;
   reader->image->rgb = heap_alloc(width * height, 3);
   reader->rows = heap_alloc(height, sizeof *reader->rows);
   if (!reader->image->rgb || !reader->rows) png_error(reader->png, "out of memory");
@@ -95,9 +104,7 @@ static void look_up(Reader *reader) {
 
 static bool decode(Reader *reader) {
   if (setjmp(png_jmpbuf(reader->png))) return false;
-  png_set_user_limits(reader->png, MaxSide, MaxSide);
-  png_set_read_fn(reader->png, reader, on_read);
-  png_read_info(reader->png, reader->info);
+  read_header(reader);
   ask_for_rgb(reader);
   allocate(reader);
   png_read_image(reader->png, reader->rows);
@@ -112,10 +119,11 @@ static size_t number(const uint8_t *bytes) { // of 4 bytes, the largest first
   return (size_t)bytes[0] << 24 | (size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3];
 }
 
+enum { Signature = 8, AroundData = 12 }; // bytes; around a chunk's: its length, type, checksum
+
 // Does the file reach the end of its last chunk, IEND? Seldom is anything behind that: its last
 // bytes tell, without what lies between.
 static bool is_whole(const FileView *view) {
-  enum { Signature = 8, AroundData = 12 };
   const uint8_t *bytes = view->bytes;
   size_t at = view->size - AroundData;
   if (view->size >= Signature + AroundData && !number(bytes + at) &&
@@ -126,15 +134,31 @@ static bool is_whole(const FileView *view) {
   return false;
 }
 
+// The first chunk whose bytes are not those of its checksum, of those that a picture needs (their
+// types begin with a capital); null: none. The file is whole.
+static const uint8_t *find_damaged(const FileView *view) {
+  const uint8_t *bytes = view->bytes;
+  for (size_t at = Signature; at + AroundData <= view->size;) {
+    const uint8_t *type = bytes + at + 4;
+    size_t length = number(bytes + at), room = view->size - at - AroundData;
+    bool needed = !(type[0] & 32), end = !memcmp(type, "IEND", 4);
+    if (length > room) return type;
+    if (needed && crc32(0, type, (uInt)(4 + length)) != number(type + 4 + length)) return type;
+    if (end) break;
+    at += length + AroundData;
+  }
+  return NULL;
+}
+
+// To sum up a file takes 1 us for each KB, once its header has brought it in from the disk; one of
+// more than the system then reads ahead takes longer, and is summed up when it is read.
 static bool check(Reader *reader) {
+  static const size_t kMostSummed = (size_t)128 << 10;
   if (setjmp(png_jmpbuf(reader->png))) return false;
-  png_set_user_limits(reader->png, MaxSide, MaxSide);
-  png_set_read_fn(reader->png, reader, on_read);
-  png_read_info(reader->png, reader->info);
-  reader->image->width = (int)png_get_image_width(reader->png, reader->info);
-  reader->image->height = (int)png_get_image_height(reader->png, reader->info);
+  read_header(reader);
   if (!is_whole(&reader->view)) png_error(reader->png, "the file is truncated");
-  return true;
+  if (reader->view.size > kMostSummed || !find_damaged(&reader->view)) return true;
+  png_error(reader->png, "the bytes of a chunk do not match its checksum");
 }
 
 // ---- reading -----------------------------------------------------------------------------------

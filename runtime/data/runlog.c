@@ -94,9 +94,12 @@ void runlog_close(RunLog *log) {
 
 // ---- writing -----------------------------------------------------------------------------------
 
+// A count stays one: 2, not 2.0.
 static json_t *describe(double value) {
-  if (isfinite(value)) return json_real(value);
-  return json_string(isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity");
+  static const double most = 9007199254740992; // 2^53: whole numbers up to it are exact
+  if (!isfinite(value)) return json_null();
+  bool whole = fabs(value) <= most && value == trunc(value);
+  return whole ? json_integer((json_int_t)value) : json_real(value);
 }
 
 // The line with its end; NULL: no memory, or a name that is not UTF-8.

@@ -152,6 +152,15 @@ static void cifar_refused(void **state) {
   refuse("d", kTrain, "CIFAR-10",
          "/d/data_batch_1.bin': 0 bytes, not a multiple of a record's 3073; is it truncated, or "
          "not the binary version? Download it again");
+  make_folder("e");
+  write_cifar("e/train.bin", 2, 0, 2, 0);
+  size_t size;
+  char *bytes = read_bytes(temp_path("e/train.bin"), &size);
+  bytes[3074] = 20;
+  write_bytes(temp_path("e/train.bin"), bytes, size);
+  free(bytes);
+  refuse("e", kTrain, "CIFAR-100",
+         "/e/train.bin', record 1: coarse label 20, expected 0 to 19; is the file damaged?");
   refuse("h", (DatasetOptions){.classes = 95}, "CIFAR-100",
          "/h/train.bin', record 5: label 95, the model has 95 classes; give it more classes, or "
          "take another data set");

@@ -1,5 +1,7 @@
 // test_pictures.c: data sets of PNG folders and of made-up pictures; grids of pictures.
+#include <arpa/inet.h>
 #include <math.h>
+#include <zlib.h>
 
 #include "runtime/dataset.h"
 
@@ -111,6 +113,50 @@ static void folders_refused(void **state) {
   refuse("q", kTest, "data set", "/q': has no folder test/ or val/ for the test set");
   make_folder("q/train/\x1b");
   refuse("q", kTrain, "PNG folders", "/q/train': a folder's name has control characters");
+}
+
+// Of what a picture needs every byte counts when the folders are opened, not only when it is read.
+static void folders_sum_up(void **state) {
+  (void)state;
+  enum { End = 12 };
+  static const char note[] = "\0\0\0\2teXt.......";
+  Error err = {0};
+  size_t size;
+  make_folder("s"), make_folder("s/train"), make_folder("s/train/one");
+  write_png("s/train/one/a.png", 4, 2, 7), write_png("s/train/one/b.png", 4, 2, 7);
+  char path[300];
+  snprintf(path, sizeof path, "%s", temp_path("s/train/one/b.png"));
+  char *bytes = read_bytes(path, &size), *more = malloc(size + sizeof note);
+  size_t pixels = (size_t)((char *)memmem(bytes, size, "IDAT", 4) - bytes) - 4;
+  for (size_t at = pixels; at < size - End; at++) {
+    bytes[at] ^= 0x10;
+    write_bytes(path, bytes, size);
+    Dataset *dataset = NULL;
+    assert_int_equal(dataset_open(temp_path("s"), &kTrain, &dataset, &err), ExitBadInput);
+    assert_non_null(strstr(err.message, "s/train/one/b.png': broken PNG: "));
+    bytes[at] ^= 0x10;
+  }
+  memcpy(more, bytes, size - End); // a text whose checksum is wrong, which nobody reads
+  memcpy(more + size - End, note, 14);
+  memcpy(more + size - End + 14, bytes + size - End, End);
+  write_bytes(path, more, size + 14);
+  dataset_close(open_set("s", kTrain));
+  free(bytes), free(more);
+}
+
+// A picture that no memory is given for is none when the folders are opened, either.
+static void folders_too_large(void **state) {
+  (void)state;
+  size_t size;
+  make_folder("l"), make_folder("l/train"), make_folder("l/train/one");
+  write_png("l/train/one/a.png", 4, 2, 7), write_png("l/train/one/b.png", 4, 2, 7);
+  char *bytes = read_bytes(temp_path("l/train/one/b.png"), &size);
+  bytes[18] = bytes[22] = 0x50; // 20480 pixels and some, either way
+  uint32_t sum = htonl((uint32_t)crc32(0, (const uint8_t *)bytes + 12, 17));
+  memcpy(bytes + 29, &sum, 4);
+  write_bytes(temp_path("l/train/one/b.png"), bytes, size);
+  free(bytes);
+  refuse("l", kTrain, "image", "/l/train/one/b.png': broken PNG: more than 2^28 pixels");
 }
 
 // ---- synthetic ---------------------------------------------------------------------------------
@@ -299,6 +345,8 @@ int main(void) {
       cmocka_unit_test(folders),
       cmocka_unit_test(folders_fit_the_model),
       cmocka_unit_test(folders_refused),
+      cmocka_unit_test(folders_sum_up),
+      cmocka_unit_test(folders_too_large),
       cmocka_unit_test(synthetic_is_seeded),
       cmocka_unit_test(synthetic_fits_the_model),
       cmocka_unit_test(synthetic_is_learnable),

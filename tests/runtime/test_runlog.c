@@ -41,12 +41,14 @@ static void lines(void **state) {
   must_write(log, 1, 3, (LogValue[]){{"loss", 2.5}, {"lr", 1e-3}, {"acc \"5\"", 1. / 3}});
   must_write(log, INT64_MAX, 3, (LogValue[]){{"n", NAN}, {"i", INFINITY}, {"m", -INFINITY}});
   must_write(log, 2, 2, (LogValue[]){{"wall_s", 123456789.125}, {"loss", 1e-30}});
+  must_write(log, 2, 3, (LogValue[]){{"epoch", 3}, {"sum", 0x1p53}, {"more", -0x1p54}});
   must_write(log, -3, 0, NULL);
   runlog_close(log);
 #define LINES                                                                                      \
   "{\"step\":1,\"loss\":2.5,\"lr\":0.001,\"acc \\\"5\\\"\":0.333333333333333}\n"                   \
-  "{\"step\":9223372036854775807,\"n\":\"NaN\",\"i\":\"Infinity\",\"m\":\"-Infinity\"}\n"          \
+  "{\"step\":9223372036854775807,\"n\":null,\"i\":null,\"m\":null}\n"                              \
   "{\"step\":2,\"wall_s\":123456789.125,\"loss\":1e-30}\n"                                         \
+  "{\"step\":2,\"epoch\":3,\"sum\":9007199254740992,\"more\":-1.8014398509482e16}\n"               \
   "{\"step\":-3}\n"
   expect_lines("a", LINES);
   log = open_log("a", true, false);

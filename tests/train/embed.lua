@@ -13,7 +13,10 @@ nn.train(cfg.batch, function()
   local peak, spread = x:amax(), x:mean(1):square():sum() + x:amax(1):mean()
   local product = cfg.product and (x:flatten():mean{2} * 0.1 + 1):prod() or nil
   local bright = x:mean{2, 3, 4}:gt(0.33)
+  -- What stands behind all examples has the largest of sums of those before.
+  local run, rank = x:mean{2, 3, 4}:cumsum(1), (x:mean{2, 3, 4}:gt(0) | bright):to("i32"):cumsum(1)
   return {loss = (d * d):mean(), even = even, level = level, bright = bright, peak = peak, spread = spread,
+          run = run:amax() - (-run):amin(), rank = rank:amax(),
           product = product, embedding = x + cfg.far,
           reconstruction = (x * 0.5):interpolate{scale = 2}}
 end, {lr = 0.01})

@@ -18,8 +18,13 @@ ok "another precision" fails 2 "--amp int8: wants fp16 or bf16" run $data --amp 
 ok "two precisions" fails 2 "--amp bf16 and --dtype fp16: one of the two" \
   run $data --amp bf16 --dtype fp16
 ok "a number beyond all" fails 2 "--lr 1e400: wants a number" run $data --lr 1e400
-ok "too few steps for an update" fails 2 "--accumulate 5: this run of 4 steps makes no update" \
-  run $data --steps 4 --accumulate 5 --out-dir "$work/w"
+too_few() { # and what an earlier run left stays
+  run $data --steps 2 --out-dir "$work/few" && cp -r "$work/few" "$work/few.copy" &&
+    fails 2 "--accumulate 5: this run of 4 steps makes no update" \
+      run $data --steps 4 --accumulate 5 --out-dir "$work/few" &&
+    diff -r "$work/few.copy" "$work/few"
+}
+ok "too few steps for an update" too_few
 ok "no threads" fails 2 "--workers" run $data --workers 0 --out-dir "$work/w"
 ok "a pattern that matches nothing" fails 2 \
   "--freeze 'layer9.*' matches no parameter of tests/train/tiny.lua: conv1.weight, bn1.weight" \
@@ -173,10 +178,25 @@ scaled() { # pictures of another size than the model's
       <(echo "scaled    2 of 16 test pictures, of 9 x 8 pixels, to 8 x 8")
 }
 ok "pictures that are scaled" scaled
-# spoilt FILE STEP: its header is good; the run ends with a checkpoint, and goes on from there
+flipped() { # a byte of its pixels, before the first step
+  rm -rf "$work/png"; cp -r "$work/whole" "$work/png"
+  printf '\xff' | dd of="$work/png/train/b/3.png" bs=1 seek=55 conv=notrunc status=none
+  fails 5 "/b/3.png': broken PNG: the bytes of a chunk do not match its checksum" \
+    run $png --out-dir "$work/pictures" && [ ! -e "$work/pictures" ]
+}
+ok "a picture with a byte that is wrong" flipped
+# spoilt FILE STEP: its checksums are right, its pixels are not; the run ends with a checkpoint, and
+# goes on from there
 spoilt() {
   rm -rf "$work/png" "$work/pictures"; cp -r "$work/whole" "$work/png"
-  printf '\xff\xff\xff' | dd of="$work/png/$1" bs=1 seek=55 conv=notrunc status=none
+  python3 - "$work/png/$1" <<'END' || return
+import struct, sys, zlib
+png = bytearray(open(sys.argv[1], "rb").read())
+length, = struct.unpack(">I", png[33:37])
+png[55:58] = b"\xff\xff\xff"
+png[41 + length:45 + length] = struct.pack(">I", zlib.crc32(png[37:41 + length]))
+open(sys.argv[1], "wb").write(png)
+END
   fails 5 "$1': broken PNG: " run $png --out-dir "$work/pictures" &&
     grep -q "; stopped after step $2 of 12; --resume continues" "$work/fails" || return
   cp "$work/whole/$1" "$work/png/$1"

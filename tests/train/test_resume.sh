@@ -124,4 +124,11 @@ further() { # a longer run of a finished one
     diff <(steps_of "$work/straight") <(steps_of "$work/further")
 }
 ok "more steps after the last one" further
+unknown_best() { # what an evaluation without a number was once kept as the best is none
+  train --epochs 1 --out-dir "$work/nan" &&
+    build/tests/train/renote "$work/nan/tiny_last.safetensors" nngen_best nan &&
+    rm "$work/nan/tiny_best.safetensors" &&
+    train --epochs 2 --out-dir "$work/nan" --resume && [ -e "$work/nan/tiny_best.safetensors" ]
+}
+ok "a checkpoint whose best is NaN" unknown_best
 tap_done
