@@ -5,7 +5,7 @@ kept() {
   local tile=$1 grid=$2 problem=$3 seed name=$NNGEN_DEVICE; shift 3
   [ "$name" = sim ] && name="libcusim sm_90a"
   [ "$name" = cuda ] &&
-    name=$(build/nngen doctor --json | sed -n 's/.*"name": *"\(NVIDIA [^"]*\)".*/\1/p' | head -1)
+    name=$(build/nngen models/mlp.lua | sed -n 's/^device *\(NVIDIA [^,]*\),.*/\1/p')
   cat >"$work/tiles.json" <<END
 {"schema_version": 1, "devices": {"$name": {"$problem": {"tile": "$tile"}}}}
 END
