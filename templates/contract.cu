@@ -81,6 +81,7 @@ struct $(o.map) {
   static constexpr int kPiece = $(o.piece);  // elements that are copied at once
   static constexpr int kTapRun = $(o.tap_run);  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = $(o.linear), kBounded = $(o.bounded);
+  static constexpr bool kOverlaps = $(o.overlaps);
   __device__ $(static)int rows()$(const) { return $(rows_now); }
   __device__ $(static)int depth()$(const) { return $(depth); }
   __device__ $(static)int row($(o.row_args))$(const) {

@@ -140,6 +140,10 @@ static void put_copied(Emitter *o, ProductText *h, int tensor) {
   hole_bool(o, "across", from->across);
   hole_int(o, "piece", from->piece);
   hole_int(o, "tap_run", tensor == MapA ? h->p.tap_run : 0);
+  int64_t block = kRowBytes / h->p.size, depth = h->p.longest < block ? h->p.longest : block;
+  int row_axis = axes_innermost(h->maps, tensor == MapA ? AxisM : AxisN);
+  int64_t apart = row_axis < 0 ? 0 : axis_stride(h->maps, tensor, from->stride, row_axis);
+  hole_bool(o, "overlaps", !from->across && apart > 0 && apart < depth);
   hole_text(o, "linear", linear ? "true" : "false");
   hole_text(o, "bounded", from->bounded ? "true" : "false");
   if (from->bounded && !from->across) put_missing(o, h, tensor);
@@ -209,7 +213,7 @@ static void put_shape(ProductText *h) {
   hole_int(e, "blocks", t->blocks);
   hole_int(e, "taps", tile_tap_bytes(p) / kTapBytes);
   hole_int(e, "smem", t->smem);
-  hole_bool(e, "own", tile_keeps(t, e->g));
+  hole_bool(e, "own", tile_keeps(t, p, e->g));
   bool changes = false; // memory that it reads
   for (int i = 0; i < e->g->noutputs; i++)
     changes = changes || group_aliases(e->g, e->g->outputs[i]);

@@ -200,9 +200,9 @@ double tile_warps(const Tile *t);
 int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
 int tile_smem(const Tile *t, const Product *p); // bytes
 bool tile_spills(const Tile *t, const Product *p);
-bool tile_keeps(const Tile *t, const Group *g); // lanes keep their outputs
+bool tile_keeps(const Tile *t, const Product *p, const Group *g); // lanes keep their outputs
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch); // and blocks
-int tile_blocks_per_sm(const Tile *t, const Product *p, const Group *g, const Arch *arch);
+int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p); // tiles of all outputs
 int tile_part_group(const Tile *t);                 // parts of k whose sums are added first
 int tile_part_counts(const Tile *t); // counters of a tile: those parts, then all groups of them

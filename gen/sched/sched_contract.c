@@ -18,7 +18,7 @@ enum { kMostExplained = 12, kMostCandidates = 1024, kMostLanes = 8, kMostParts =
 // indexed.
 static bool may_cut(const Product *p, const Group *g, const Tile *t) {
   int row = kRowBytes / p->size;
-  if ((t->n & (t->n - 1)) && !tile_keeps(t, g)) return false;
+  if ((t->n & (t->n - 1)) && !tile_keeps(t, p, g)) return false;
   if (tile_spills(t, p)) return false;
   // The halves of a pair stand side by side in a tile.
   if (p->pair && (p->n % t->n || (p->b.across && t->n / 2 % row))) return false;
@@ -152,10 +152,10 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   Tile *t = &g->tile;
   *t = *candidate;
   t->threads = tile_threads(t);
-  t->blocks = tile_blocks_per_sm(t, &p, g, arch);
+  t->blocks = tile_blocks_per_sm(t, &p, arch);
   t->smem = tile_smem(t, &p);
   t->k = kRowBytes / p.size;
-  t->lanes = tile_keeps(t, g) && p.b.across ? kMostLanes / 2 : kMostLanes;
+  t->lanes = tile_keeps(t, &p, g) && p.b.across ? kMostLanes / 2 : kMostLanes;
   for (int i = 0; i < g->ntails; i++)
     if (tail_writes(g, i)) t->lanes = (int)fmin(t->lanes, sched_lanes(g, tail_lane(g, i).run));
   bool walks = tile_walks(t, &p, g, arch);

@@ -30,7 +30,6 @@ enum {
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12,   // of k: their sums are added in groups
   kAcrossRegisters = 16, // of an operand whose floats are read singly
-  kSumRegisters = 24,    // of a sum of columns, where floats are read for it
   kWalkRegisters = 48    // to write a tile while the next one is loaded
 };
 
@@ -94,14 +93,6 @@ static int column_sums(const Group *g) {
   return count;
 }
 
-// The epilogue takes outputs from the registers that have them, where nothing else wants the tile:
-// no other parts of k, no statistics of its rows, no twin.
-bool tile_keeps(const Tile *t, const Group *g) {
-  bool keeps = t->unit->keeps && t->splits == 1 && !group_statistic(g);
-  for (int i = 0; i < g->ntails; i++) keeps = keeps && !g->tails[i].twin;
-  return keeps;
-}
-
 // Does the epilogue read tensors as large as the product?
 static bool reads_more(const Group *g, const Product *p) {
   for (int i = 0; i < g->ninputs; i++) {
@@ -112,10 +103,17 @@ static bool reads_more(const Group *g, const Product *p) {
   return false;
 }
 
-int tile_blocks_per_sm(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
+// The epilogue takes outputs from the registers that have them, where nothing else wants the tile:
+// no other parts of k, no statistics of its rows, no twin; nor tensors to be read for sums of
+// columns, which would take more registers than there are.
+bool tile_keeps(const Tile *t, const Product *p, const Group *g) {
+  bool keeps = t->unit->keeps && t->splits == 1 && !group_statistic(g);
+  for (int i = 0; i < g->ntails; i++) keeps = keeps && !g->tails[i].twin;
+  return keeps && !(column_sums(g) && reads_more(g, p));
+}
+
+int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
   int registers = t->unit->registers(t), most = kMostRegisters;
-  if (tile_keeps(t, g) && p->size == 4 && reads_more(g, p)) // what is read for sums of columns
-    registers += kSumRegisters * column_sums(g);
   if (t->unit->tensor_cores && p->size == 4) // floats across k are read singly
     registers += kAcrossRegisters * (p->a.across + p->b.across);
   // Each scheduler has its part of the registers, for whole warps.
@@ -133,8 +131,8 @@ double tile_count(const Tile *t, const Product *p) {
 // tiles alike, as many as have room take tile after tile, and load for the next while they write
 // one: if there are registers for both.
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  int per_sm = tile_blocks_per_sm(t, p, g, arch), registers = t->unit->registers(t) + kWalkRegisters;
-  return tile_keeps(t, g) && !column_sums(g) && p->phases == 1 && p->a.piece && p->b.piece &&
+  int per_sm = tile_blocks_per_sm(t, p, arch), registers = t->unit->registers(t) + kWalkRegisters;
+  return tile_keeps(t, p, g) && !column_sums(g) && p->phases == 1 && p->a.piece && p->b.piece &&
          tile_count(t, p) > (double)(arch->sms * per_sm) &&
          registers * tile_threads(t) * per_sm <= arch->regs;
 }
@@ -281,7 +279,7 @@ static double output_flops(const Group *g, double outputs) {
 // From the last block of k to the end: the outputs are computed with and written, before that
 // staged and read by neighbours where lanes do not keep them.
 static double finish_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  bool keeps = tile_keeps(t, g);
+  bool keeps = tile_keeps(t, p, g);
   double outputs = t->m * (double)t->n, all = (double)(p->batch * p->m * p->n), lanes = 8;
   double kept = kKeptIssue + (p->b.across ? kExchangeIssue : 0) +
                 column_sums(g) * (double)kRowsIssue / t->tm; // a lane has tm / 8 rows of a column
@@ -295,7 +293,7 @@ static double finish_clocks(const Tile *t, const Product *p, const Group *g, con
 }
 
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  Cost c = {.per_sm = tile_blocks_per_sm(t, p, g, arch), .gap = arch->launch_gap};
+  Cost c = {.per_sm = tile_blocks_per_sm(t, p, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
   double blocks = tile_count(t, p) * t->splits, clock = 1 / (arch->clock * 1e9);
   double on_sm = ceil(blocks / arch->sms), rounds = ceil(on_sm / c.per_sm);

@@ -92,7 +92,7 @@ __device__ __forceinline__ void each_own(const Product &product, int row, int co
   constexpr int kVectors = Product::kOwnVectors / (kPair ? 2 : 1);
   constexpr int kParts = Product::kOwnLanes / kLanes, kColumns = kPair ? kN / 2 : kN;
   constexpr int kRows = Product::kOwnRows, kTurns = kRows * kVectors * kParts;
-  constexpr int kAtOnce = kByColumn<Then> ? 2 : nn_at_once(kTurns);
+  constexpr int kAtOnce = nn_at_once(kTurns);
   constexpr bool kWhole = kM % kTileM == 0 && kN % kTileN == 0;
   const int thread = nn_opaque(threadIdx.x);  // found again, not kept while there are products
   auto column_of = [&](int turn) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void each_own(const Product &product, int row, int co
                       kN % kTileN == 0 || n < kN ? n : kColumns - kLanes);
       };
       auto outputs = load();
-      return [=, &product]() mutable {
+      return [=, &product, &then]() mutable {
         const auto own = product.template own<kLanes>(i, v, first);
         if constexpr (kPair) {
           const auto others = product.template own<kLanes>(i, v + kVectors, first);
@@ -122,8 +122,8 @@ __device__ __forceinline__ void each_own(const Product &product, int row, int co
         } else {
           if (inside) outputs(own);
         }
+        if (kByColumn<Then> && i == kRows - 1) then(column_of(at));
       };
     });
-    if (kByColumn<Then> && (turn + kAtOnce) % kRows == 0) then(column_of(turn));
   }
 }

@@ -178,7 +178,9 @@ NN_DEV unsigned nn_atomic_exch(unsigned *p, unsigned v);
 
 // Starts copying BYTES (4, 8 or 16; both addresses aligned to it); zero-fills when !pred, and then
 // does not read gmem. Lands at the latest when a wait below says so; other threads need a barrier.
-template <int BYTES> NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred = true);
+// BY_L1: it stays in the first-level cache, for copies that overlap (16 bytes pass by it otherwise).
+template <int BYTES, bool BY_L1 = false>
+NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred = true);
 NN_DEV void nn_cp_async_commit();                // closes this thread's group of copies
 template <int N> NN_DEV void nn_cp_async_wait(); // all but this thread's N newest groups landed
 

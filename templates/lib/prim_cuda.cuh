@@ -293,10 +293,11 @@ NN_DEV float nn_atomic_max(float *p, float v) {
 
 NN_DEV unsigned nn_smem_address(const void *p) { return unsigned(__cvta_generic_to_shared(p)); }
 
-template <int BYTES> NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred) {
+template <int BYTES, bool BY_L1>
+NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async moves 4, 8 or 16 bytes");
   int source_bytes = pred ? BYTES : 0;
-  if constexpr (BYTES == 16)
+  if constexpr (BYTES == 16 && !BY_L1)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(nn_smem_address(smem)),
                  "l"(gmem), "r"(source_bytes)
                  : "memory");

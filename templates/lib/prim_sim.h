@@ -224,7 +224,8 @@ NN_DEV unsigned nn_atomic_exch(unsigned *p, unsigned v) { return atomicExch(p, v
 
 // ---- asynchronous copies and mbarriers -------------------------------------------------------
 
-template <int BYTES> NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred) {
+template <int BYTES, bool BY_L1>
+NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async moves 4, 8 or 16 bytes");
   cusim_cp_async(smem, gmem, BYTES, pred ? BYTES : 0);
 }

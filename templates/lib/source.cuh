@@ -6,6 +6,7 @@
 //   kPiece           elements that one copy takes
 //   kLinear          at(k) is a multiple of k
 //   kBounded         some products lie outside of the operand
+//   kOverlaps        along k: neighbouring rows share elements of a block of k
 //   row(r, batch)    where row r is
 //   at(k)            how far from there k is
 //   missing(r)       along k, bounded: the taps at which row r misses the operand, a bit each
@@ -31,12 +32,12 @@ template <class T, int kTile, int kThreads, bool kByLane = false> struct SourceS
 };
 
 // Copies kPiece elements; nothing is read where they are not inside.
-template <int kPiece, bool kAlways, class T>
+template <int kPiece, bool kAlways, bool kByL1 = false, class T>
 __device__ __forceinline__ void copy_piece(char *to, const T *from, bool inside) {
   if constexpr (kAlways)
-    nn_cp_async<kPiece * sizeof(T)>(to, from);
+    nn_cp_async<kPiece * sizeof(T), kByL1>(to, from);
   else
-    nn_cp_async<kPiece * sizeof(T)>(to, from, inside);
+    nn_cp_async<kPiece * sizeof(T), kByL1>(to, from, inside);
 }
 
 // Where run `run` of kTapRun k lies.
@@ -137,7 +138,7 @@ struct AlongSource : SourceShape<T, kTile, kThreads, kByLane> {
         else
           inside = (Map::kDepth % Shape::kTileK == 0 || k < map.depth()) &&
                    (Map::kRows % kTile == 0 || row0 + r < map.rows());
-        copy_piece<kPiece, !Map::kBounded && !kRagged>(
+        copy_piece<kPiece, !Map::kBounded && !kRagged, Map::kOverlaps>(
             stage + to + i * (Shape::kAtOnce * kRowBytes), row[i], inside);
       }
     }

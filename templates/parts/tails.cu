@@ -24,22 +24,19 @@ $(t.loads)
       const auto acc_2 = read_staged<kLanes>(smem.out, kTileN, m - m0, n - n0 + $(t.apart));
 //@ end
 //@ if k.row_states then
-      $(k.row_states.type) states;
-      clear(states);
+      $(k.row_states.type) states[kLanes];
 //@ end
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
 //@ if k.row_states then
-        $(k.row_states.type) one;
+        $(k.row_states.type) &one = states[j];
 //@ end
 $(t.body)
-//@ if k.row_states then
-        states = combine(states, one);
-//@ end
       }
 $(t.stores)
 //@ if k.row_states then
-      stage_state(smem.out, kTileN, m - m0, n - n0, states);
+      fold<kLanes>(states);
+      stage_state(smem.out, kTileN, m - m0, n - n0, states[0]);
 //@ end
     };
   };

@@ -38,6 +38,7 @@ struct MapA {
   static constexpr int kPiece = 1;  // elements that are copied at once
   static constexpr int kTapRun = 1;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = false, kBounded = true;
+  static constexpr bool kOverlaps = true;
   __device__ static int rows() { return kM; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
@@ -73,6 +74,7 @@ struct MapB {
   static constexpr int kPiece = 1;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
@@ -297,6 +299,7 @@ struct MapA {
   static constexpr int kPiece = 2;  // elements that are copied at once
   static constexpr int kTapRun = 2;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = false, kBounded = false;
+  static constexpr bool kOverlaps = true;
   __device__ static int rows() { return kM; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
@@ -318,6 +321,7 @@ struct MapB {
   static constexpr int kPiece = 2;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {

@@ -95,6 +95,7 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
@@ -111,6 +112,7 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
@@ -293,6 +295,7 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
@@ -309,6 +312,7 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
@@ -481,6 +485,7 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
@@ -497,6 +502,7 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {

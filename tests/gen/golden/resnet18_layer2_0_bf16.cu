@@ -119,6 +119,7 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 64;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = false, kBounded = true;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
@@ -157,6 +158,7 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
@@ -387,6 +389,7 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 64;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = false, kBounded = true;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
@@ -423,6 +426,7 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
@@ -650,6 +654,7 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
@@ -668,6 +673,7 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
   __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
