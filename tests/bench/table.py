@@ -35,6 +35,8 @@ def opening(result):
         speeds = [int(c["clocks.sm"]) for c in clocks]
         facts.append(f"SM clock between stages {min(speeds)} to {max(speeds)} MHz, as found")
     text = "Measured on " + "; ".join(f for f in facts if f) + "."
+    for commit, names in result.get("earlier", {}).items():
+        text += f" Of commit {(commit or 'unknown')[:10]}: {', '.join(names)}."
     if result.get("dry_run"):
         text = "**Dry run on libcusim and the CPU: these are no figures of a GPU.**"
     if result.get("synthetic"):
@@ -212,9 +214,23 @@ def newest(folder):
     if not stored:
         return None
     stored.sort(key=lambda result: result.get("date") or "")
-    last = stored[-1]
-    return join([result for result in stored
-                 if all(result.get(key) == last.get(key) for key in ("device", "commit"))])
+    commits = []  # the newest first; each with its results
+    for last in reversed(stored):
+        if last.get("commit") not in commits:
+            commits.append(last.get("commit"))
+    device = stored[-1].get("device")
+    of = [join([r for r in stored if r.get("device") == device and r.get("commit") == commit])
+          for commit in commits]
+    result = of[0]
+    for commit, earlier in zip(commits[1:], of[1:]):  # what the newest did not measure
+        for name, keys in STAGES.items():
+            if worth(earlier, name)[0] and not worth(result, name)[0]:
+                result.update({key: earlier[key] for key in keys
+                               if key in earlier and key != "peers"})
+                result["stages"] = [s for s in result["stages"] if s.get("name") != name]
+                result["stages"] += [s for s in earlier["stages"] if s.get("name") == name]
+                result.setdefault("earlier", {}).setdefault(commit, []).append(name)
+    return result
 
 
 def main():

@@ -175,6 +175,12 @@ def joined():
             and got["tune"]), got
     assert got["tests"].startswith("1 passed") and got["date"] == "4", got
     assert {s["name"]: s["note"] for s in got["stages"]}["networks"] is None, got
+    later = dict(result("5", training=rows), commit="e")
+    with open(f"{WORK}/r/5.json", "w") as f:
+        json.dump(later, f)
+    got = table.newest(WORK + "/r")  # what a later commit lacks is of the earlier one, and named
+    assert got["training"] == got["networks"] == rows and got["commit"] == "e", got
+    assert "networks" in got["earlier"]["c"] and "Of commit c: " in table.opening(got), got
 
 
 # The networks are measured with both, and each row tells which; a tune that is cut short is used
