@@ -308,11 +308,25 @@ $(o.body)
 //@ for _, c in ipairs(k.columns) do
   Vec<float, kLanes> $(c.name) = {};  // of this thread's $(k.own and "rows, in columns at hand" or "columns")
 //@ end
+//@ if k.own and k.row_states then
+  $(k.row_states.type) row_state;  // of this lane's columns of the row at hand
+  clear(row_state);
+//@ end
 //@ if k.walks then
 
   int batch = 0;  // of the tile that is written
 //@ end
 //@ part("parts/tails.cu")
+//@ if k.row_states then
+
+  // What the rows are as a whole, and what maps make of it: each row in a thread.
+  auto whole_row = [&](int m, const $(k.row_states.type) &whole) {
+$(k.row_states.decode)
+$(k.row_states.loads)
+$(k.row_states.body)
+$(k.row_states.stores)
+  };
+//@ end
 //@ local each, rows = k.pair and "each_pair" or "each_output", phased and "phase.m" or "kM"
 //@ if k.walks then
 
@@ -333,21 +347,26 @@ $(o.body)
   };
   each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(product, warp_m, warp_n, m0, n0, $(rows),
                                                       epilogue, add_rows);
-//@ elseif k.own then
+//@ elseif k.own and not k.row_states then
   each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(product, warp_m, warp_n, m0, n0, $(rows),
                                                       epilogue);
-//@ else
+//@ elseif not k.own then
   $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(rows), epilogue);
 //@ end
-//@ if k.row_states then
-
-  // What the rows are as a whole, and what maps make of it: each row in a thread.
-  auto whole_row = [&](int m, const $(k.row_states.type) &whole) {
-$(k.row_states.decode)
-$(k.row_states.loads)
-$(k.row_states.body)
-$(k.row_states.stores)
+//@ if k.row_states and k.own then
+//@ local kept = k.row_states.kept:find("own_rows") and "own_rows" or "nullptr"
+  auto leave = [&](int row) {  // of four lanes that have a row, one leaves its state
+    const $(k.row_states.type) all = warp_join<4>(row_state);
+    clear(row_state);
+    if (tid % 4 == 0 && (kM % kTileM == 0 || m0 + row < kM))
+      leave_row<kM, kTilesN, kTileN>(m0 + row, n0, $(kept), all, whole_row);
   };
+  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes), kByRows>(
+      product, warp_m, warp_n, m0, n0, kM, epilogue, leave);
+  if constexpr (kTilesN > 1)
+    join_tiles<$(k.row_states.type), kM, kTilesN, kTileM, kThreads>(
+        m0, $(k.row_states.kept), &smem.last, whole_row);
+//@ elseif k.row_states then
   nn_sync();  // the states of all threads are there
   each_row_state<$(k.row_states.type), kM, kN, kTileM, kTileN, kLanes, kThreads>(
       smem.out, m0, n0, $(k.row_states.kept), &smem.last, whole_row);

@@ -223,7 +223,7 @@ truth("reduce_any", "any", "0.f", "nn_max(a.value, b.value)", math.max)
 -- Mean and sum of squared distances from it (Welford's, joined by Chan's rule). The mean is a sum
 -- of two floats, the second what the first lost in rounding (Knuth's two-sum): both results are exact
 -- where the mean is large beside the deviation, and the mean where it is small.
-local share = "(b.count / nn_max(a.count + b.count, 1.f))"
+local share = "(b.count / (a.count + b.count > 1.f ? a.count + b.count : 1.f))"
 local apart = "(b.mean - a.mean + (b.rest - a.rest))"
 local move = "(" .. apart .. " * " .. share .. ")"
 local moments = {name = "moments",

@@ -23,7 +23,7 @@ enum {
   kKeptIssue = 1,    // and of one that its lane keeps: counted in SASS,
   kExchangeIssue = 2, // exchanged with a neighbour's,
   kRowsIssue = 28,   // and of 8 sums of columns, over the rows of a warp
-  kStateIssue = 40,  // and of one that a row's statistics take in: counted on an H200
+  kStateIssue = 15,  // and of one that a row's statistics take in: counted in SASS
   kJoinIssue = 30,   // of two states joined: an estimate
   kJoinClocks = 40,  // four at once: a division and what depends on it
   kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
@@ -104,12 +104,12 @@ static bool reads_more(const Group *g, const Product *p) {
 }
 
 // The epilogue takes outputs from the registers that have them, where nothing else wants the tile:
-// no other parts of k, no statistics of its rows, no twin; nor tensors to be read for sums of
-// columns, which would take more registers than there are.
+// no other parts of k, no twin; nor tensors to be read for sums of columns, which would take more
+// registers than there are.
 bool tile_keeps(const Tile *t, const Product *p, const Group *g) {
-  bool keeps = t->unit->keeps && t->splits == 1 && !group_statistic(g);
+  bool keeps = t->unit->keeps && t->splits == 1 && !(p->pair && group_statistic(g));
   for (int i = 0; i < g->ntails; i++) keeps = keeps && !g->tails[i].twin;
-  return keeps && !(column_sums(g) && reads_more(g, p));
+  return keeps && !(column_sums(g) && (reads_more(g, p) || group_statistic(g)));
 }
 
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
@@ -132,7 +132,7 @@ double tile_count(const Tile *t, const Product *p) {
 // one: if there are registers for both.
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   int per_sm = tile_blocks_per_sm(t, p, arch), registers = t->unit->registers(t) + kWalkRegisters;
-  return tile_keeps(t, p, g) && !column_sums(g) && p->phases == 1 && p->a.piece && p->b.piece &&
+  return tile_keeps(t, p, g) && !column_sums(g) && !group_statistic(g) && p->phases == 1 && p->a.piece && p->b.piece &&
          tile_count(t, p) > (double)(arch->sms * per_sm) &&
          registers * tile_threads(t) * per_sm <= arch->regs;
 }
@@ -255,14 +255,16 @@ static double load_clocks(const Tile *t, const Product *p) {
 
 // Statistics of rows: instructions of a block for those of its tile, and the clocks that the last
 // block of these rows needs for those of all tiles.
-static double state_issue(const Tile *t, const Group *g) {
+static double state_issue(const Tile *t, const Product *p, const Group *g) {
   const double vector = 4; // columns of a thread, at the least
-  return group_statistic(g) ? t->m * (t->n * kStateIssue + t->n / vector * kJoinIssue) : 0;
+  if (!group_statistic(g)) return 0;
+  double joined = tile_keeps(t, p, g) ? 4 * 2 : t->n / vector; // of four lanes, of threads
+  return t->m * (t->n * kStateIssue + joined * kJoinIssue);
 }
 static double state_clocks(const Tile *t, const Product *p, const Group *g) {
   double tiles = (double)ceil_div(p->n, t->n);
   if (!group_statistic(g)) return 0;
-  return t->n / 4. * kJoinClocks + (tiles > 1 ? kLastBlock + kLoadClocks + tiles * kJoinClocks : 0);
+  return (tile_keeps(t, p, g) ? 0 : t->n / 4. * kJoinClocks) + (tiles > 1 ? kLastBlock + kLoadClocks + tiles * kJoinClocks : 0);
 }
 
 // Operations of maps on each output.
@@ -284,7 +286,7 @@ static double finish_clocks(const Tile *t, const Product *p, const Group *g, con
   double kept = kKeptIssue + (p->b.across ? kExchangeIssue : 0) +
                 column_sums(g) * (double)kRowsIssue / t->tm; // a lane has tm / 8 rows of a column
   double of_one = (keeps ? kept : kOutputIssue) + output_flops(g, all);
-  double issue = outputs * of_one + state_issue(t, g);
+  double issue = outputs * of_one + state_issue(t, p, g);
   double reads = reads_more(g, p) ? ceil(outputs / (tile_threads(t) * lanes * kAtOnce)) : 0;
   double written = (double)g->bytes_written * fmin(1, outputs / all);
   return issue / kWarp / tile_warps(t) * turn_clocks(t) +

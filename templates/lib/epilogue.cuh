@@ -67,14 +67,13 @@ __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, i
 
 // The same of outputs that lanes keep in their registers, as `product` has them: calls
 // each(m, n)(outputs), kPair each(m, n)(outputs, others), for those of the tile from (m0, n0) on,
-// of which the warp's begin at (row, column), and then(c) when all in columns from c of the tile on
-// are done. Where there is no output, another one is loaded for; kOnly: nothing is, as another thread
-// changes what it reads.
+// of which the warp's begin at (row, column). By columns: all rows of a vector, then(column of the
+// tile); by rows: all vectors of a row, then(row of the tile). Where there is no output, another one
+// is loaded for; kOnly: nothing is, as another thread changes what it reads.
+enum Order { kByColumns, kByRows };
 struct Nothing {
   __device__ void operator()(int) const {}
 };
-template <class Then> constexpr bool kByColumn = true;
-template <> constexpr bool kByColumn<Nothing> = false;
 
 // Loads when it is called.
 template <class Each> struct Later {
@@ -85,35 +84,37 @@ template <class Each> struct Later {
   }
 };
 
-template <int kM, int kN, int kTileM, int kTileN, int kLanes, bool kPair, bool kOnly, class Product,
-          class Each, class Then = Nothing>
+// each(m, n), later or at once, then with an output that is inside.
+template <bool kLater, class Each>
+__device__ __forceinline__ auto load_for(const Each &each, int m, int n, int near_m, int near_n) {
+  if constexpr (kLater)
+    return Later<Each>{each, m, n};
+  else
+    return each(near_m, near_n);
+}
+
+template <int kM, int kN, int kTileM, int kTileN, int kLanes, bool kPair, bool kOnly,
+          Order kOrder = kByColumns, class Product, class Each, class Then = Nothing>
 __device__ __forceinline__ void each_own(const Product &product, int row, int column, int m0,
                                          int n0, int rows, Each each, Then then = {}) {
   constexpr int kVectors = Product::kOwnVectors / (kPair ? 2 : 1);
   constexpr int kParts = Product::kOwnLanes / kLanes, kColumns = kPair ? kN / 2 : kN;
-  constexpr int kRows = Product::kOwnRows, kTurns = kRows * kVectors * kParts;
+  constexpr int kRows = Product::kOwnRows, kAlong = kVectors * kParts, kTurns = kRows * kAlong;
   constexpr int kAtOnce = nn_at_once(kTurns);
   constexpr bool kWhole = kM % kTileM == 0 && kN % kTileN == 0;
   const int thread = nn_opaque(threadIdx.x);  // found again, not kept while there are products
-  auto column_of = [&](int turn) {
-    return column + Product::own_column(thread, turn / kRows / kParts) +
-           turn / kRows % kParts * kLanes;
-  };
 #pragma unroll
   for (int turn = 0; turn < kTurns; turn += kAtOnce) {
     each_of<kAtOnce, 1>(turn, [&](int at) {
-      const int i = at % kRows, v = at / kRows / kParts, first = at / kRows % kParts * kLanes;
-      const int m = m0 + Product::own_row(thread, row, i);
-      const int n = (kPair ? n0 / 2 : n0) + column_of(at);
+      const int i = kOrder == kByRows ? at / kAlong : at % kRows;
+      const int part = kOrder == kByRows ? at % kAlong : at / kRows;
+      const int v = part / kParts, first = part % kParts * kLanes;
+      const int tile_m = Product::own_row(thread, row, i);
+      const int tile_n = column + Product::own_column(thread, v) + first;
+      const int m = m0 + tile_m, n = (kPair ? n0 / 2 : n0) + tile_n;
       const bool inside = (kM % kTileM == 0 || m < rows) && (kN % kTileN == 0 || n < kN);
-      auto load = [=, &each] {
-        if constexpr (kOnly && !kWhole)
-          return Later<Each>{each, m, n};
-        else
-          return each(kM % kTileM == 0 || m < rows ? m : rows - 1,
-                      kN % kTileN == 0 || n < kN ? n : kColumns - kLanes);
-      };
-      auto outputs = load();
+      auto outputs = load_for<kOnly && !kWhole>(each, m, n, m < rows ? m : rows - 1,
+                                                n < kN ? n : kColumns - kLanes);
       return [=, &product, &then]() mutable {
         const auto own = product.template own<kLanes>(i, v, first);
         if constexpr (kPair) {
@@ -122,7 +123,8 @@ __device__ __forceinline__ void each_own(const Product &product, int row, int co
         } else {
           if (inside) outputs(own);
         }
-        if (kByColumn<Then> && i == kRows - 1) then(column_of(at));
+        if (kOrder == kByColumns && i == kRows - 1) then(tile_n);
+        if (kOrder == kByRows && part == kAlong - 1) then(tile_m);
       };
     });
   }

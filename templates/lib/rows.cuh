@@ -52,32 +52,47 @@ __device__ inline State tile_row_state(const float *staged_out, int row, int col
   return combine(combine(states[0], states[1]), combine(states[2], states[3]));
 }
 
-// Calls each(m, state) for the rows of the tile from m0 on, the first kM, with the states of whole
-// rows; of several tiles along n only in the last block to arrive. `kept` has room for a state of
-// each tile and row: [tiles][words][rows].
+// Calls each(m, state) for the rows of a tile from m0 on, the first kM, in the last block of the
+// kTiles along n to arrive; `kept` has what each of them has left: [tiles][words][rows].
+template <class State, int kM, int kTiles, int kTileM, int kThreads, class Each>
+__device__ inline void join_tiles(int m0, const float *kept, int *arrived, bool *last, Each each) {
+  constexpr int kWords = int(sizeof(State) / 4);
+  if (!last_to_arrive(arrived + m0 / kTileM, kTiles, last)) return;
+  for (int row = threadIdx.x; row < kTileM; row += kThreads) {
+    if (kM % kTileM && m0 + row >= kM) break;
+    State state;
+    clear(state);
+#pragma unroll 4
+    for (int tile = 0; tile < kTiles; ++tile)
+      state = combine(state, kept_state<State>(kept + tile * (kWords * kM) + m0 + row, kM));
+    each(m0 + row, state);
+  }
+}
+
+// Leaves the state of row m of the tile from column n0 on, or, if it has all columns, calls
+// each(m, state).
+template <int kM, int kTiles, int kTileN, class State, class Each>
+__device__ inline void leave_row(int m, int n0, float *kept, const State &state, Each each) {
+  if constexpr (kTiles == 1)
+    each(m, state);
+  else
+    keep_state(kept + n0 / kTileN * (int(sizeof(State) / 4) * kM) + m, kM, state);
+}
+
+// Calls each(m, state) for the rows of the staged tile from m0 on, the first kM, with the states of
+// whole rows; of several tiles along n only in the last block to arrive. `kept` has room for a
+// state of each tile and row.
 template <class State, int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
 __device__ inline void each_row_state(const float *staged_out, int m0, int n0, float *kept,
                                       int *arrived, bool *last, Each each) {
-  constexpr int kTiles = (kN + kTileN - 1) / kTileN, kWords = int(sizeof(State) / 4);
+  constexpr int kTiles = (kN + kTileN - 1) / kTileN;
   const int columns = kN - n0 < kTileN ? kN - n0 : kTileN;
   for (int row = threadIdx.x; row < kTileM; row += kThreads) {
     if (kM % kTileM && m0 + row >= kM) break;
-    const State state = tile_row_state<State, kTileN, kLanes>(staged_out, row, columns);
-    if constexpr (kTiles == 1)
-      each(m0 + row, state);
-    else
-      keep_state(kept + n0 / kTileN * (kWords * kM) + m0 + row, kM, state);
+    leave_row<kM, kTiles, kTileN>(m0 + row, n0, kept,
+                                  tile_row_state<State, kTileN, kLanes>(staged_out, row, columns),
+                                  each);
   }
-  if constexpr (kTiles > 1) {
-    if (!last_to_arrive(arrived + m0 / kTileM, kTiles, last)) return;
-    for (int row = threadIdx.x; row < kTileM; row += kThreads) {
-      if (kM % kTileM && m0 + row >= kM) break;
-      State state;
-      clear(state);
-#pragma unroll 4
-      for (int tile = 0; tile < kTiles; ++tile)
-        state = combine(state, kept_state<State>(kept + tile * (kWords * kM) + m0 + row, kM));
-      each(m0 + row, state);
-    }
-  }
+  if constexpr (kTiles > 1)
+    join_tiles<State, kM, kTiles, kTileM, kThreads>(m0, kept, arrived, last, each);
 }

@@ -5,6 +5,7 @@
 //@ if k.pair then outputs = outputs .. ", const Vec<float, kLanes> &acc_2" end
 //@ local given = "acc" .. (k.pair and ", acc_2" or "")
 //@ local kept = k.own and "=" or "=, &smem"
+//@ if k.own and k.row_states then kept = kept .. ", &row_state" end
 //@ for _, c in ipairs(k.columns or {}) do kept = kept .. ", &" .. c.name end
 //@ for i, t in ipairs(k.tails) do
 //@ local drops = (t.moves or ""):find("return")  -- and loads nothing then
@@ -36,7 +37,11 @@ $(t.body)
 $(t.stores)
 //@ if k.row_states then
       fold<kLanes>(states);
+//@ if k.own then
+      row_state = combine(row_state, states[0]);
+//@ else
       stage_state(smem.out, kTileN, m - m0, n - n0, states[0]);
+//@ end
 //@ end
     };
   };

@@ -1,7 +1,7 @@
 -- Products whose outputs lanes can keep, as `case` says: sums of columns beside them, halves of a
--- gated unit, a state that is changed in place.
+-- gated unit, statistics of rows, a state that is changed in place.
 local nn = require "nn"
-local cfg = nn.config{case = "sums"}
+local cfg = nn.config{case = "sums", width = 264}
 local cases = {}
 
 function cases.sums()
@@ -13,6 +13,11 @@ end
 function cases.gated()
   local h = nn.input("x", {70, 72}):linear("up", {out = 128})
   nn.output("y", nn.slice(h, 2, 1, 64):silu() * nn.slice(h, 2, 65, 128))
+end
+
+function cases.rows() -- a norm, which the product before it joins the statistics of
+  local x = nn.input("x", {70, 96}):linear("a", {out = cfg.width}) + nn.input("r", {70, cfg.width})
+  nn.output("y", x + x:layer_norm("n"):linear("b", {out = cfg.width}))
 end
 
 function cases.state() -- rows and columns end within a tile: no thread may read another's element

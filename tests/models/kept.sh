@@ -18,4 +18,6 @@ END
 product() { # product TILE GRID PROBLEM DTYPE SHAPE: of contraction.lua
   kept "$1" "$2" "$3" tests/models/contraction.lua --dtype $4 --set "shapes=$5"
 }
-model() { kept "$1" "$2" "$3" tests/models/kept.lua --dtype $4 --set case=$5; }
+model() { # model TILE GRID PROBLEM DTYPE CASE [SETTING...]: of kept.lua
+  kept "$1" "$2" "$3" tests/models/kept.lua --dtype $4 --set case=$5 "${@:6}"
+}

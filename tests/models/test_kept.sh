@@ -29,6 +29,11 @@ ok "sums of columns, 32 rows a warp" \
   "bf16 conv 4x64x15x15 by 72x64x3x3 stride 1x1 pad 1,1,1,1" bf16 sums
 ok "halves of a gated unit" \
   model "64x128 warps 16x128 stages 3 parts 1" 2 "bf16 matmul 70x72 by 72x128 transposed" bf16 gated
+ok "statistics of rows, of tiles along n" \
+  model "64x128 warps 16x128 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x264 transposed" bf16 rows
+ok "statistics of rows that a tile has" \
+  model "64x64 warps 16x64 stages 3 parts 1" 2 "bf16 matmul 70x96 by 96x64 transposed" bf16 rows \
+  width=64
 ok "a state changed in place" \
   model "64x64 warps 16x64 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x136" bf16 state
 ok "blocks go on from tile to tile" \

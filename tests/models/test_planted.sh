@@ -125,6 +125,9 @@ fault "kept outputs: sums of columns leave a warp out" \
   templates/lib/arrive.cuh 's/w < kWarps; ++w) sum += sums/w < kWarps - 1; ++w) sum += sums/' \
   model "128x64 warps 32x64 stages 5 parts 1" 16 \
   "bf16 conv 4x64x15x15 by 72x64x3x3 stride 1x1 pad 1,1,1,1" bf16 sums
+fault "kept outputs: statistics of a row lack a lane's columns" \
+  templates/contract.cu 's/warp_join<4>(row_state)/warp_join<2>(row_state)/' \
+  model "64x128 warps 16x128 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x264 transposed" bf16 rows
 fault "kept outputs: what another thread changes is read" \
   templates/lib/epilogue.cuh 's/if constexpr (kOnly \&\& !kWhole)/if constexpr (false)/' \
   model "64x64 warps 16x64 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x136" bf16 state
