@@ -1,4 +1,4 @@
-// epilogue.cuh: the outputs of a tile, once they stand in shared memory.
+// epilogue.cuh: the outputs of a tile, once they stand in shared memory, or from registers.
 #pragma once
 #include "lib/tile.cuh"
 

@@ -9,7 +9,7 @@ kept() {
   cat >"$work/tiles.json" <<END
 {"schema_version": 1, "devices": {"$name": {"$problem": {"tile": "$tile"}}}}
 END
-  for seed in 0 $(long && echo 1 3); do
+  for seed in 0 $(long && echo 3); do
     NNGEN_SIM_SEED=$seed NNGEN_SIM_CHECK=all build/nngen "$@" --quiet --check \
       --tuning "$work/tiles.json" >"$work/log" 2>&1 || { tail -3 "$work/log"; return 1; }
     grep -q " wgmma *$grid x " "$work/log" || { grep -a contract "$work/log"; return 1; }

@@ -44,6 +44,6 @@ long && ok "the same in tf32, several products" \
   tf32 "matmul 3 1000 1500 72 0 2"
 long && ok "the same of an image, whose taps are in a table" \
   product "128x128 warps 16x128 stages 5 parts 1" 132 \
-  "bf16 conv 20x64x33x31 by 200x64x3x3 stride 1x1 pad 1,1,1,1" bf16 \
-  "conv 20 64 33 31 200 3 3 1 1 1 1 1 1 1"
+  "bf16 conv 20x64x33x31 by 200x64x1x3 stride 1x1 pad 0,1,0,1" bf16 \
+  "conv 20 64 33 31 200 1 3 1 1 0 1 1 1 1"
 tap_done

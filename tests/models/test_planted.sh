@@ -129,7 +129,7 @@ fault "kept outputs: statistics of a row lack a lane's columns" \
   templates/contract.cu 's/warp_join<4>(row_state)/warp_join<2>(row_state)/' \
   model "64x128 warps 16x128 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x264 transposed" bf16 rows
 fault "kept outputs: what another thread changes is read" \
-  templates/lib/epilogue.cuh 's/if constexpr (kOnly \&\& !kWhole)/if constexpr (false)/' \
+  templates/lib/epilogue.cuh 's/load_for<kOnly \&\& !kWhole>/load_for<false>/' \
   model "64x64 warps 16x64 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x136" bf16 state
 fault "kept outputs: the next tile is written in the place of the first" \
   templates/contract.cu 's/Place written = place_of(now)/Place written = place_of(blockIdx.x)/' walks
