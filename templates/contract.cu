@@ -228,6 +228,7 @@ $(o.body)
       if (tile < kTiles) {
         place = place_of(tile);
 //@ if k.taps > 0 then
+        if (kBlocks < kAhead) nn_sync();  // the table has been read: no block of k came between
         smem.rows.write($(k.a.map){}, place.m0, place.batch);
         nn_sync();  // the table of rows is there
 //@ end
@@ -335,8 +336,8 @@ $(k.row_states.stores)
     multiply_tile();
     const Place written = place_of(now);
     batch = written.batch;
-    each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(product, warp_m, warp_n, written.m0,
-                                                        written.n0, kM, epilogue);
+    each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
+        product, warp_m, warp_n, written.m0, written.n0, kM, epilogue);
   }
 //@ elseif k.own and #k.columns > 0 then
   nn_sync();  // the last block of k has been read
@@ -345,11 +346,11 @@ $(k.row_states.stores)
     sum_rows(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
 //@ end
   };
-  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(product, warp_m, warp_n, m0, n0, $(rows),
-                                                      epilogue, add_rows);
+  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
+      product, warp_m, warp_n, m0, n0, $(rows), epilogue, add_rows);
 //@ elseif k.own and not k.row_states then
-  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(product, warp_m, warp_n, m0, n0, $(rows),
-                                                      epilogue);
+  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
+      product, warp_m, warp_n, m0, n0, $(rows), epilogue);
 //@ elseif not k.own then
   $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(rows), epilogue);
 //@ end

@@ -20,17 +20,17 @@ enum {
   kCopyIssue = 5,    // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 4,     // and to find its tap and whether that is inside
   kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
-  kKeptIssue = 1,    // and of one that its lane keeps: counted in SASS,
-  kExchangeIssue = 2, // exchanged with a neighbour's,
-  kRowsIssue = 28,   // and of 8 sums of columns, over the rows of a warp
-  kStateIssue = 15,  // and of one that a row's statistics take in: counted in SASS
+  kKeptIssue = 1,    // of one that its lane keeps: counted in SASS,
+  kExchangeIssue = 2, // and to exchange it with a neighbour's: by hand
+  kRowsIssue = 28,   // of 8 sums of columns, over the rows of a warp: by hand
+  kStateIssue = 15,  // of one that a row's statistics take in: SASS, less an estimate of the rest
   kJoinIssue = 30,   // of two states joined: an estimate
   kJoinClocks = 40,  // four at once: a division and what depends on it
   kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12,   // of k: their sums are added in groups
   kAcrossRegisters = 16, // of an operand whose floats are read singly
-  kWalkRegisters = 48    // to write a tile while the next one is loaded
+  kWalkRegisters = 48    // to write a tile while the next one is loaded: with 16, some spilled
 };
 
 static const double kTurn = 2.5; // clocks between two instructions of a warp
@@ -132,8 +132,8 @@ double tile_count(const Tile *t, const Product *p) {
 // one: if there are registers for both.
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   int per_sm = tile_blocks_per_sm(t, p, arch), registers = t->unit->registers(t) + kWalkRegisters;
-  return tile_keeps(t, p, g) && !column_sums(g) && !group_statistic(g) && p->phases == 1 && p->a.piece && p->b.piece &&
-         tile_count(t, p) > (double)(arch->sms * per_sm) &&
+  bool alike = tile_keeps(t, p, g) && !column_sums(g) && !group_statistic(g) && p->phases == 1;
+  return alike && p->a.piece && p->b.piece && tile_count(t, p) > (double)(arch->sms * per_sm) &&
          registers * tile_threads(t) * per_sm <= arch->regs;
 }
 
@@ -264,7 +264,9 @@ static double state_issue(const Tile *t, const Product *p, const Group *g) {
 static double state_clocks(const Tile *t, const Product *p, const Group *g) {
   double tiles = (double)ceil_div(p->n, t->n);
   if (!group_statistic(g)) return 0;
-  return (tile_keeps(t, p, g) ? 0 : t->n / 4. * kJoinClocks) + (tiles > 1 ? kLastBlock + kLoadClocks + tiles * kJoinClocks : 0);
+  double of_tile = tile_keeps(t, p, g) ? 0 : t->n / 4. * kJoinClocks,
+         of_all = tiles > 1 ? kLastBlock + kLoadClocks + tiles * kJoinClocks : 0;
+  return of_tile + of_all;
 }
 
 // Operations of maps on each output.

@@ -65,8 +65,8 @@ __device__ __forceinline__ Tap row_of(const Map &map, int r, int batch) {
 // The rows of a tile in shared memory, their places and their taps: each found once, not by all
 // threads that copy a part of it.
 template <int kTile, int kThreads> struct RowTable {
-  static constexpr int kAtOnce = kThreads / kChunks;
-  static constexpr int kRows = (kTile + kAtOnce - 1) / kAtOnce * kAtOnce;
+  using Shape = SourceShape<float, kTile, kThreads>;  // the same of any type
+  static constexpr int kRows = Shape::kCount * Shape::kAtOnce;
   int place[kRows];
   unsigned missing[kRows];
 
@@ -222,7 +222,7 @@ struct ComputedSource : SourceShape<T, kTile, kThreads, kByLane> {
     for (int i = Shape::kCount * part / parts; i < Shape::kCount * (part + 1) / parts; ++i) {
       const int place = threadIdx.x / kChunks + i * Shape::kAtOnce;
       if (Shape::kTail && place >= kTile) break;
-      const int r = kByLane ? lane_row(place) : place;
+      const int r = Shape::row_at(threadIdx.x / kChunks, i);
       Vec<float, kPack> values;
 #pragma unroll
       for (int e = 0; e < kPack; ++e)
