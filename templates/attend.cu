@@ -12,7 +12,7 @@
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 //@ end
-//@ local unit = k.unit == "mma" and "MmaUnit" or "FmaUnit"
+//@ local units = {fma = "FmaUnit", mma = "MmaUnit", wgmma = "WgmmaUnit<kTileM, kTileKeys>"}
 //@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
 
 // out[m] = factor[m] * sum over keys of exp(score(m, key)) * v[key]; scores are never in memory.
@@ -33,7 +33,8 @@ constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the ep
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
 constexpr int kParts = $(k.parts), kPartKeys = kTileKeys / kParts;  // of a tile
-using Warp = SoftmaxWarp<$(unit), T, kDepth, kN, kWarpM, kPartKeys>;
+using Unit = $(units[k.unit]);
+using Warp = SoftmaxWarp<Unit, T, kDepth, kN, kWarpM, kPartKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")
 //@ if k.states then
@@ -101,21 +102,23 @@ $(k.weighing.body)
   // The ring: one tile of keys and values is on its way while one is used.
   auto load = [&](int tile, int stage) {
 //@ if keys.computed then
-    compute_rows<T, $(keys.depth), kKeys, kTileKeys, kThreads, $(keys.sharing)>(
+    compute_rows<T, $(keys.depth), kKeys, kTileKeys, kThreads, $(keys.sharing), Unit::kPanels>(
         smem.k[stage], tile * kTileKeys, k_row);
 //@ else
-    load_rows<MapK, kTileKeys, kThreads>(smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
+    load_rows<MapK, kTileKeys, kThreads, Unit::kPanels>(
+        smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
 //@ end
 //@ if v.computed then
-    compute_rows<T, $(v.depth), kKeys, kTileKeys, kThreads, $(v.sharing)>(
+    compute_rows<T, $(v.depth), kKeys, kTileKeys, kThreads, $(v.sharing), Unit::kPanels>(
         smem.v[stage], tile * kTileKeys, v_row);
 //@ else
-    load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
+    load_rows<MapV, kTileKeys, kThreads, Unit::kPanels>(
+        smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
 //@ end
     nn_cp_async_commit();
   };
 //@ if not q.computed then
-  load_rows<MapQ, kTileM, kThreads>(smem.q, $(q.pointer), m0, batch);
+  load_rows<MapQ, kTileM, kThreads, Unit::kPanels>(smem.q, $(q.pointer), m0, batch);
   nn_cp_async_commit();
 //@ end
 //@ if k.masking then
@@ -127,20 +130,23 @@ $(k.weighing.body)
   int tile = next(begin);
   if (tile < end) load(tile, 0);
 //@ if q.computed then
-  compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing)>(smem.q, m0, q_row);  // meanwhile
+  compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing), Unit::kPanels>(
+      smem.q, m0, q_row);  // meanwhile
 //@ end
   nn_cp_async_wait<0>();
+  Unit::publish();
   nn_sync();
   Warp warp(smem.q, row0);
 #pragma unroll 1
   for (int stage = 0; tile < end; stage ^= 1) {
     nn_cp_async_wait<0>();
+    Unit::publish();
     nn_sync();  // this tile has landed for all, and the one before it has been read by all
     const int after = next(tile + 1);
     if (after < end) load(after, stage ^ 1);
     // The scores of a part are multiplied while the powers of the one before it are computed.
     auto multiply = [&](int part, Warp::Part &to) {
-      warp.multiply(to.scores, smem.k[stage] + part * (kPartKeys * Warp::Depth::kBytes));
+      warp.multiply(to.scores, smem.k[stage] + part * (kPartKeys * Warp::Depth::kPitch));
     };
     auto rebase = [&](int part, Warp::Part &of) {
       const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
@@ -159,6 +165,7 @@ $(k.weighing.body)
     };
     Warp::Part parts[kParts];
     multiply(0, parts[0]);
+    Unit::await<0>(parts[0].scores);
     rebase(0, parts[0]);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
@@ -168,9 +175,13 @@ $(k.weighing.body)
       apply_scores<Warp::Tile, kM, kKeys>(
           parts[part].scores, m0 + row0, tile * kTileKeys + part * kPartKeys, weighed);
 //@ end
-      warp.weigh(parts[part].scores, smem.v[stage] + part * (kPartKeys * Warp::Width::kBytes));
-      if (part + 1 < kParts) rebase(part + 1, parts[part + 1]);
+      warp.weigh(parts[part].scores, smem.v[stage] + part * (kPartKeys * Warp::Width::kPitch));
+      if (part + 1 < kParts) {
+        Unit::await<1>(parts[part + 1].scores);
+        rebase(part + 1, parts[part + 1]);
+      }
     }
+    Unit::await<0>(static_cast<Warp::Sums &>(warp));
     tile = after;
   }
   warp.settle(kScale * kLog2e);

@@ -279,15 +279,10 @@ static void put_shape(AttendText *t) {
 // What kernels that make rows of values have besides.
 static void put_rows(AttendText *t) {
   Emitter *e = t->e;
-  // Keys that tensor cores multiply while powers of others are computed, and the most elements of
-  // outputs with which there are registers for both.
-  enum { kPartKeys = 32, kMostOutputs = 32 * 80 };
   const Tile *tile = &e->g->tile;
   TileShares shares = attend_tiles(e->g, &t->a, tile);
-  bool in_parts = tile->unit == &unit_mma && tile->n % kPartKeys == 0 &&
-                  tile->tm * t->a.width <= kMostOutputs;
   hole_int(e, "n", t->a.width);
-  hole_int(e, "parts", in_parts ? tile->n / kPartKeys : 1);
+  hole_int(e, "parts", attend_parts(&t->a, tile));
   hole_int(e, "staged", attend_staged(&t->a));
   hole_bool(e, "descends", shares.skipped_first > shares.skipped_last);
 }

@@ -199,8 +199,9 @@ void emit_head(Emitter *e, HeadStates *states, const ProductText *product, int i
   product_index(&p, tensor, kRoleBatch | 1u << rows | 1u << along, "    ", &decode, row);
   put_head(e, states, a->operand[i], a->along[i], row, &decode);
   hole_text(e, "number", p.number[rows]);
-  hole_text(e, "to", arena_printf(e->c->arena, "TileRow<T, %lld>",
-                                  (long long)t->dim[a->along[i]]));
+  hole_text(e, "to", arena_printf(e->c->arena, "TileRow<T, %lld, Unit::kPanels ? %s : 0>",
+                                  (long long)t->dim[a->along[i]],
+                                  rows == AxisM ? "kTileM" : "kTileKeys"));
   int64_t steps = ceil_div(t->dim[a->along[i]] * (int64_t)dtype_size(t->dtype), kStep);
   hole_int(e, "sharing", steps % 2 ? kFew / 2 : kFew);
 }

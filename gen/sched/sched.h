@@ -97,6 +97,7 @@ typedef struct Attending {
 
 Attending attend_problem(const Group *g);
 const char *attend_kind(const Attending *a); // in words
+int attend_parts(const Attending *a, const Tile *t); // of a tile's keys
 int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
 void sched_attend(Group *g, const Arch *arch);
 int attend_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
@@ -289,8 +290,7 @@ int tuning_count(const Tuning *tuning, const char *device, int *own, const char 
 void tuning_put(Tuning *tuning, const char *device, const char *problem, const TuningEntry *entry);
 
 // For a compilation: the candidate that was measured as the fastest for the problem of this group
-// on Options.device. Null: none was; or it is no candidate any more, which Compiler.stale then
-// tells.
+// on Options.device. Null: none was; or it is no candidate any more (then Compiler.stale says so).
 const Tile *tuning_pick(const Group *g, const Tile *candidates, int count);
 void tuning_explain(const Group *g, FILE *file); // the entry it would have; whether it was tuned
 

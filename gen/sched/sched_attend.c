@@ -35,6 +35,12 @@ static const Tile tiles[] = {
     {.unit = &unit_mma, .m = 128, .n = 32, .tm = 16},
     {.unit = &unit_mma, .m = 128, .n = 128, .tm = 16},
     {.unit = &unit_mma, .m = 128, .n = 32, .tm = 32},
+    {.unit = &unit_wgmma, .m = 128, .n = 128, .tm = 16},
+    {.unit = &unit_wgmma, .m = 128, .n = 64, .tm = 16},
+    {.unit = &unit_wgmma, .m = 64, .n = 128, .tm = 16},
+    {.unit = &unit_wgmma, .m = 64, .n = 64, .tm = 16},
+    {.unit = &unit_wgmma, .m = 192, .n = 128, .tm = 16},
+    {.unit = &unit_wgmma, .m = 192, .n = 64, .tm = 16},
     {.unit = &unit_fma, .m = 128, .n = 64, .tm = 32},
     {.unit = &unit_fma, .m = 64, .n = 64, .tm = 32},
     {.unit = &unit_fma, .m = 128, .n = 32, .tm = 32},
@@ -110,8 +116,11 @@ typedef struct TileClocks {
 // What attention takes of a unit, beside what products do (Unit).
 typedef struct AttendUnit {
   const Unit *unit;
-  int size;     // bytes of an element
-  double chain; // clocks that rows of kRowUnit bytes wait, product after product
+  int size;         // bytes of an element
+  double chain;     // clocks that rows of kRowUnit bytes wait, product after product
+  int part_keys;    // that it multiplies while powers of others are computed; 0: it does not
+  int part_outputs; // the most elements of a warp's outputs with which there are registers for both
+  bool (*legal)(const Attending *a, const Arch *arch); // null: everywhere
   int (*registers)(const Attending *a, const Tile *t); // a thread keeps: outputs, scores, operands
   int (*unheld)(const Attending *a, const Tile *t);    // and for queries that it does not keep
   void (*reads)(const Attending *a, const Tile *t, TileClocks *c); // of operands, and products
@@ -134,7 +143,7 @@ static int fma_registers(const Attending *a, const Tile *t) { // the operands of
   return t->tm / 4 * (scores / 8 + outputs) + t->tm + t->n / 2;
 }
 
-static int fma_unheld(const Attending *a, const Tile *t) {
+static int no_unheld(const Attending *a, const Tile *t) {
   (void)a, (void)t;
   return 0;
 }
@@ -174,15 +183,57 @@ static void mma_reads(const Attending *a, const Tile *t, TileClocks *c) {
                        again / a->size / (16 * 16));
 }
 
+// ---- warp groups on tensor cores
+
+// Columns of outputs of which there is a product (lib/prim.cuh).
+static bool wgmma_legal(const Attending *a, const Arch *arch) {
+  static const int columns[] = {32, 64, 80, 96, 128, 256};
+  bool found = false;
+  for (size_t i = 0; i < LENGTH(columns); i++)
+    found = found || round_up(a->width, kStep) == columns[i];
+  return arch->wgmma && a->softmax && found;
+}
+
+static bool keeps_queries(const Attending *a) { // in registers (lib/attend_wgmma.cuh)
+  return a->depth[0] <= 64;
+}
+
+// Warps read no keys and values, so that the rest takes less than kOtherRegs.
+static int wgmma_registers(const Attending *a, const Tile *t) {
+  enum { kLess = 32, kTold = 24 }; // kTold: for the places of queries that are not kept
+  int width = row_bytes(a, a->width) / a->size, queries = query_bytes(a) / a->size;
+  int sums = t->tm * (width + t->n) / kWarp - kLess;
+  return sums + (keeps_queries(a) ? t->tm * queries / kWarp : kTold);
+}
+
+// Of keys and values all, by each group of 64 rows; of queries where they are not kept, too, with
+// each part of the keys.
+static void wgmma_reads(const Attending *a, const Tile *t, TileClocks *c) {
+  enum { kGroupRows = 64, kGroupKeys = 64, kProductIssue = 4 }; // descriptors, the product
+  double groups = t->m / (double)kGroupRows, parts = t->n / (double)kGroupKeys;
+  double again = keeps_queries(a) ? 0 : parts * kGroupRows * query_bytes(a);
+  double products = parts * query_bytes(a) / kRowUnit + t->n / (double)kStep;
+  c->smem = groups * (t->n * elements_of(a) * a->size + again) / kSmemRate;
+  c->issue += groups * 4 * products * kProductIssue;
+}
+
 static const AttendUnit units[] = {
-    {&unit_fma, 4, 0, fma_registers, fma_unheld, fma_reads},
-    {&unit_mma, 2, kMmaClocks / 4., mma_registers, mma_unheld, mma_reads},
+    {&unit_fma, 4, 0, 0, 0, NULL, fma_registers, no_unheld, fma_reads},
+    {&unit_mma, 2, kMmaClocks / 4., 32, 32 * 80, NULL, mma_registers, mma_unheld, mma_reads},
+    {&unit_wgmma, 2, kMmaClocks, 64, 16 * 128, wgmma_legal, wgmma_registers, no_unheld,
+     wgmma_reads},
 };
 
 static const AttendUnit *unit_of(const Tile *t) {
   const AttendUnit *u = units;
   while (u->unit != t->unit) u++;
   return u;
+}
+
+int attend_parts(const Attending *a, const Tile *t) {
+  const AttendUnit *u = unit_of(t);
+  bool fits = u->part_keys && t->n % u->part_keys == 0 && t->tm * a->width <= u->part_outputs;
+  return fits ? t->n / u->part_keys : 1;
 }
 
 // ---- what a tile costs -------------------------------------------------------------------------
@@ -251,7 +302,8 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
   double keys = ceil(steps_of(a, t) / t->splits) * attend_share(g, a, t);
   double rounds = ceil(on_sm / t->blocks), loaded = loaded_of(a, t);
   TileClocks c = clocks_of(a, t, arch);
-  double alone = (c.math + c.exponentials + c.issue) / warps * kSchedulers;
+  bool meanwhile = t->unit->in_flight && attend_parts(a, t) > 1; // are parts multiplied
+  double alone = (c.exponentials + c.issue + (meanwhile ? 0 : c.math)) / warps * kSchedulers;
   double chain = (double)key_bytes(a) / kRowUnit * unit_of(t)->chain;
   double first = 0; // of all blocks of an SM: no product runs meanwhile
   if (a->softmax) {
@@ -310,7 +362,8 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
   for (size_t i = 0; i < ntiles; i++)
     for (size_t s = 0; s < nsplits; s++) {
       Tile t = i < LENGTH(tiles) ? tiles[i] : weigh_tiles[i - LENGTH(tiles)];
-      if (unit_of(&t)->size != a.size) break;
+      const AttendUnit *unit = unit_of(&t);
+      if (unit->size != a.size || (unit->legal && !unit->legal(&a, arch))) break;
       t.stages = 2, t.splits = splits[s], t.lanes = lanes;
       t.threads = t.m / t.tm * kWarp;
       t.blocks = blocks_per_sm(&a, &t, arch);

@@ -1,6 +1,6 @@
 // attend.cuh: rows of heads in shared memory, and what a warp does to its scores of rows and keys.
-// The products are those of a unit, MmaUnit (attend_mma.cuh) or FmaUnit (attend_fma.cuh), which has
-// three parts:
+// The products are those of a unit, MmaUnit (attend_mma.cuh), WgmmaUnit (attend_wgmma.cuh) or
+// FmaUnit (attend_fma.cuh), which has three parts:
 //   ScoreTile<rows, keys>  Scores, of which each lane has those of kRowsOfLane rows and kKeysOfLane
 //                          keys; kSharing lanes that follow each other share their rows. row(r),
 //                          key(c): which row of the warp, and key of the tile, these are;
@@ -11,23 +11,42 @@
 //                          weigh(scores, values): out(r, c) += scores times a tile of values;
 //                          stage(to, row): to rows of kStaged floats (tile.cuh, staged), from `row`
 //                          on
+// and says how its products run: kPanels: rows in shared memory are HeadRows in panels; publish():
+// what this thread has copied there, to products; await<newer>(sums): products of these scores or
+// outputs are done, and may be read; all but so many newer ones.
 #pragma once
 #include "lib/tile.cuh"
 
+// Of a unit whose products are done when they return.
+struct WarpUnit {
+  static constexpr bool kPanels = false;
+  __device__ static void publish() {}
+  template <int kNewer, class Sums> __device__ __forceinline__ static void await(Sums &) {}
+};
+
 // Rows of kDepth elements in shared memory, with zeros up to a multiple of 32 bytes, in chunks of
 // 16. The 8 rows that one ldmatrix phase reads, and the chunks of a row that one copy writes, are
-// in different banks; rows at a distance of 8 turn their chunks alike.
-template <class T, int kDepth> struct HeadRows {
+// in different banks; rows at a distance of 8 turn their chunks alike. With kPanelRows, rows of
+// more than kTurns chunks are cut, and the parts of all rows stand together: a panel, as wgmma has
+// its swizzles of 32, 64 and 128 bytes.
+template <class T, int kDepth, int kPanelRows = 0> struct HeadRows {
   static constexpr int kSteps = (kDepth * int(sizeof(T)) + 31) / 32, kRowChunks = 2 * kSteps;
   static constexpr int kBytes = kRowChunks * kChunkBytes;  // of a row
   static constexpr int kTurns = kRowChunks % 8 == 0 ? 8 : kRowChunks % 4 == 0 ? 4 : 2;
+  static constexpr bool kPanels = kPanelRows > 0 && kRowChunks > kTurns;
+  static constexpr int kPitch = kPanels ? kTurns * kChunkBytes : kBytes;  // from row to row
+  static constexpr int kPanel = kPanels ? kPanelRows * kPitch : kTurns * kChunkBytes;
   __device__ static int at(int row, int chunk) {
-    return (row * kRowChunks + (chunk ^ (row / (8 / kTurns) % kTurns))) * kChunkBytes;
+    const int turn = row / (8 / kTurns) % kTurns;
+    if constexpr (kPanels)
+      return row * kPitch + chunk / kTurns * kPanel + (chunk % kTurns ^ turn) * kChunkBytes;
+    else
+      return (row * kRowChunks + (chunk ^ turn)) * kChunkBytes;
   }
   // at(row, chunk + more) from at(row, chunk), where chunk is 0 or 1 and `more`, known when this is
   // compiled, is even.
   __device__ static int further(int at, int more) {
-    return (at ^ (more % kTurns * kChunkBytes)) + more / kTurns * kTurns * kChunkBytes;
+    return (at ^ (more % kTurns * kChunkBytes)) + more / kTurns * kPanel;
   }
 };
 
@@ -35,9 +54,9 @@ template <class T, int kDepth> struct HeadRows {
 //   kRows, kDepth    how many rows, and elements of one, there are
 //   kPiece           elements that are copied at once
 //   row(r, batch)    where row r is
-template <class Map, int kTile, int kThreads, class T>
+template <class Map, int kTile, int kThreads, bool kPanels = false, class T>
 __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, int batch) {
-  using Rows = HeadRows<T, Map::kDepth>;
+  using Rows = HeadRows<T, Map::kDepth, kPanels ? kTile : 0>;
   constexpr int kPack = kChunkBytes / int(sizeof(T)), kChunksOfTile = kTile * Rows::kRowChunks;
   constexpr bool kWhole = Map::kRows % kTile == 0 && Map::kDepth * sizeof(T) % 32 == 0;
   constexpr int kCopies = (kChunksOfTile + kThreads - 1) / kThreads;
@@ -52,7 +71,7 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
     const int chunk = kEven ? chunk0 : at % Rows::kRowChunks;
     if (kChunksOfTile % kThreads && at >= kChunksOfTile) break;
     char *chunk_of_tile =
-        tile + (kEven ? Rows::at(r0, chunk0) + i * kApart * Rows::kBytes : Rows::at(r, chunk));
+        tile + (kEven ? Rows::at(r0, chunk0) + i * kApart * Rows::kPitch : Rows::at(r, chunk));
     const bool inside = Map::kRows % kTile == 0 || row0 + r < Map::kRows;
     const int row = Map::row(inside ? row0 + r : 0, batch);
 #pragma unroll
@@ -68,13 +87,13 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
 }
 
 // Where a row that is computed goes to: row r of a tile, zeros where it is past the last.
-template <class T, int kDepth> struct TileRow {
+template <class T, int kDepth, int kPanelRows = 0> struct TileRow {
   char *tile;
   int r;
   bool inside;
   __device__ T *place(int e) const {
     constexpr int kPack = kChunkBytes / int(sizeof(T));
-    return (T *)(tile + HeadRows<T, kDepth>::at(r, e / kPack)) + e % kPack;
+    return (T *)(tile + HeadRows<T, kDepth, kPanelRows>::at(r, e / kPack)) + e % kPack;
   }
   template <int kSome>
   __device__ __forceinline__ void operator()(int e, Vec<float, kSome> some) const {
@@ -86,14 +105,15 @@ template <class T, int kDepth> struct TileRow {
 
 // Computes kTile rows from row0 on, of kRows: row(r, lane, to) gives the elements of one to a
 // TileRow, some at once, each of kSharing lanes its own.
-template <class T, int kDepth, int kRows, int kTile, int kThreads, int kSharing, class Row>
+template <class T, int kDepth, int kRows, int kTile, int kThreads, int kSharing, bool kPanels,
+          class Row>
 __device__ __forceinline__ void compute_rows(char *tile, int row0, Row row) {
   constexpr int kPadded = HeadRows<T, kDepth>::kBytes / int(sizeof(T));
   const int lane = threadIdx.x % kSharing;
 #pragma unroll 1
   for (int r = threadIdx.x / kSharing; r < kTile; r += kThreads / kSharing) {
     const bool inside = row0 + r < kRows;
-    const TileRow<T, kDepth> to = {tile, r, inside};
+    const TileRow<T, kDepth, kPanels ? kTile : 0> to = {tile, r, inside};
     row(inside ? row0 + r : 0, lane, to);
     for (int e = kDepth + lane; e < kPadded; e += kSharing) *to.place(e) = nn_cast<T>(0.f);
   }

@@ -102,7 +102,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct FmaValueSums {
   }
 };
 
-struct FmaUnit {
+struct FmaUnit : WarpUnit {
   template <int kWarpRows, int kKeys> using ScoreTile = FmaScoreTile<kWarpRows, kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
   using ScoreRows = FmaScoreRows<T, kDepth, kWarpRows, kKeys>;

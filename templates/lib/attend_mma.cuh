@@ -135,7 +135,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct MmaValueSums {
   }
 };
 
-struct MmaUnit {
+struct MmaUnit : WarpUnit {
   template <int kWarpRows, int kKeys> using ScoreTile = MmaScoreTile<kWarpRows, kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
   using ScoreRows = MmaScoreRows<T, kDepth, kWarpRows, kKeys>;

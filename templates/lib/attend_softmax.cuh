@@ -80,6 +80,7 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       part.less[r] = next[r] == -nn_inf() ? 0.f : nn_fma(next[r], scale, 0.f);
       far = far || is_far(part.less[r]);
     }
+    Unit::template await<0>(static_cast<Sums &>(*this));
     if (nn_ballot(changed))
 #pragma unroll
       for (int r = 0; r < kRows; ++r) follow(r, next[r], scale);

@@ -231,6 +231,11 @@ NN_DEV void nn_wgmma_hold(float &x); // x is neither read nor written across it:
 template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
                             bool accumulate, T type);
+// The same with a in registers, fragments of mma m16n8k16, which change only after the wait; N =
+// 32, 64, 80, 96, 128, 256.
+template <int N, bool TRANS_B, class T>
+NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,
+                            bool accumulate, T type);
 
 // ---- matrices --------------------------------------------------------------------------------
 

@@ -20,15 +20,19 @@ NN_DEV void nn_wgmma_hold(float &x) { asm volatile("" : "+f"(x)::"memory"); }
 #define NN_D16(c, i) NN_D4(c, i), NN_D4(c, i + 4), NN_D4(c, i + 8), NN_D4(c, i + 12)
 #define NN_D32_AT(c, i) NN_D16(c, i), NN_D16(c, i + 16)
 #define NN_D32(c) NN_D32_AT(c, 0)
+#define NN_D40(c) NN_D32(c), NN_D4(c, 32), NN_D4(c, 36)
+#define NN_D48(c) NN_D32(c), NN_D16(c, 32)
 #define NN_D64(c) NN_D32(c), NN_D32_AT(c, 32)
 #define NN_D96(c) NN_D64(c), NN_D32_AT(c, 64)
 #define NN_D128(c) NN_D96(c), NN_D32_AT(c, 96)
+#define NN_NAMES_16                                                                                \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define NN_NAMES_32                                                                                \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                         \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+  NN_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NN_NAMES_40 NN_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define NN_NAMES_48 NN_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define NN_NAMES_64                                                                                \
-  NN_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+  NN_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define NN_NAMES_96                                                                                \
   NN_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
@@ -71,6 +75,46 @@ NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned lo
   if constexpr (N == 192 && !kHalf) NN_WGMMA_192("bf16");
   if constexpr (N == 256 && kHalf) NN_WGMMA_256("f16");
   if constexpr (N == 256 && !kHalf) NN_WGMMA_256("bf16");
+}
+
+// The same with a in registers: four names of it, of b, of the predicate, of what transposes b.
+#define NN_WGMMA_REGS(shape, names, registers, a_names, b_name, flag, trans, type)                 \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, " flag ", 0; wgmma.mma_async.sync.aligned." shape   \
+               "k16.f32." type "." type " {" names "}, {" a_names "}, " b_name ", p, 1, 1, " trans \
+               "; }"                                                                               \
+               : registers                                                                         \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)),         \
+                 "n"(int(TRANS_B)))
+#define NN_WGMMA_REGS_OF(type)                                                                     \
+  if constexpr (N == 32)                                                                           \
+    NN_WGMMA_REGS("m64n32", NN_NAMES_16, NN_D16("f", 0), "%16, %17, %18, %19", "%20", "%21",       \
+                  "%22", type);                                                                    \
+  else if constexpr (N == 64)                                                                      \
+    NN_WGMMA_REGS("m64n64", NN_NAMES_32, NN_D32("f"), "%32, %33, %34, %35", "%36", "%37", "%38",   \
+                  type);                                                                           \
+  else if constexpr (N == 80)                                                                      \
+    NN_WGMMA_REGS("m64n80", NN_NAMES_40, NN_D40("f"), "%40, %41, %42, %43", "%44", "%45", "%46",   \
+                  type);                                                                           \
+  else if constexpr (N == 96)                                                                      \
+    NN_WGMMA_REGS("m64n96", NN_NAMES_48, NN_D48("f"), "%48, %49, %50, %51", "%52", "%53", "%54",   \
+                  type);                                                                           \
+  else if constexpr (N == 128)                                                                     \
+    NN_WGMMA_REGS("m64n128", NN_NAMES_64, NN_D64("f"), "%64, %65, %66, %67", "%68", "%69", "%70",  \
+                  type);                                                                           \
+  else                                                                                             \
+    NN_WGMMA_REGS("m64n256", NN_NAMES_128, NN_D128("f"), "%128, %129, %130, %131", "%132", "%133", \
+                  "%134", type)
+
+template <int N, bool TRANS_B, class T>
+NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,
+                            bool accumulate, T) {
+  static_assert(N == 32 || N == 64 || N == 80 || N == 96 || N == 128 || N == 256,
+                "m64n32k16 to m64n256k16");
+  if constexpr (is_f16(T())) {
+    NN_WGMMA_REGS_OF("f16");
+  } else {
+    NN_WGMMA_REGS_OF("bf16");
+  }
 }
 
 // ---- matrices --------------------------------------------------------------------------------

@@ -72,6 +72,13 @@ NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned lo
   cusim::wgmma_async<F, F, N>(reinterpret_cast<unsigned *>(d), a, b, cusim_shared_base(),
                               accumulate, TRANS_A, TRANS_B);
 }
+template <int N, bool TRANS_B, class T>
+NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,
+                            bool accumulate, T) {
+  using F = typename CusimFragment<T>::type;
+  cusim::wgmma_async<F, F, N>(reinterpret_cast<unsigned *>(d), a, b, cusim_shared_base(),
+                              accumulate, TRANS_B);
+}
 
 // NOTE: the columns as one vector, since -O2 leaves the loop over them scalar.
 template <int M, int N>

@@ -3,6 +3,7 @@
 # embedded ones). The checks must find every one: a run that still passes is a failed test.
 . "$(dirname "$0")/../tap.sh"
 . tests/models/kept.sh
+. tests/models/attend_groups.sh
 plant() { # plant FILE SED-EXPRESSION: a fresh copy with the fault in it
   rm -rf "$work/tree" && mkdir -p "$work/tree" && cp --parents gen/*/*.lua "$work/tree/" &&
     cp -r templates "$work/tree/" &&
@@ -194,6 +195,17 @@ fault "attention: keys past the last one count" templates/attend.cu \
   's/kKeys % kTileKeys - part \* kPartKeys/kTileKeys/' heads plain
 fault "attention: a tile is overwritten while it is read" \
   templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' heads causal
+steep="B=1 H=2 G=1 form=unscaled N=70 M=300 D=32 W=32"
+sound "no fault, no complaint about attention by warp groups" attends 64x128 fp16 $steep
+fault "attention by warp groups: outputs are multiplied before their sums are there" \
+  templates/lib/attend_softmax.cuh 's/Unit::template await.*//' attends 64x128 fp16 $steep
+fault "attention by warp groups: scores are read before they are there" \
+  templates/attend.cu 's/Unit::await<1>/Unit::await<2>/' attends 64x128 fp16 $steep
+fault "attention by warp groups: copies are not handed to products" templates/lib/attend_wgmma.cuh \
+  's/nn_fence_proxy_async();//' attends 64x128 fp16 $steep
+fault "attention by warp groups: a panel begins where another one is" templates/lib/attend.cuh \
+  's/kPanels ? kPanelRows \* kPitch/kPanels ? kPanelRows * kPitch \/ 2/' \
+  attends 64x64 fp16 B=1 H=1 G=1 form=plain N=64 M=70 D=80 W=80
 derived() { run tests/models/weigh.lua --dtype fp16 --set case=$1; }
 sound "no fault, no complaint about attention's derivatives" derived plain
 fault "attention's derivatives: keys past the last one count" \

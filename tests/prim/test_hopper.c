@@ -233,6 +233,94 @@ static void product(const char *title, const char *mode, int columns, int stride
     }
 }
 
+// Row and column of a thread's values of A in registers.
+static void operand_place(int thread, int value, int *row, int *column) {
+  static int places[kThreads][8][2];
+  static bool ready;
+  if (!ready) {
+    char *text = file_read("tests/prim/layouts.txt"),
+         *at = strstr(text, "# wgmma m64k16 A from registers");
+    for (int t = 0; t < kThreads; t++) {
+      int used, n, l;
+      at = strchr(at, '\n') + 1;
+      assert_int_equal(sscanf(at, "%d:%n", &l, &used), 1);
+      for (int v = 0; v < 8; v++, used += n)
+        assert_int_equal(sscanf(at + used, " %d,%d%n", &places[t][v][0], &places[t][v][1], &n), 2);
+    }
+    free(text);
+    ready = true;
+  }
+  *row = places[thread][value][0];
+  *column = places[thread][value][1];
+}
+
+// A (64 x 16) in registers times B, whose rows of `depth` elements attention has in shared memory:
+// across: the 16 rows that k counts, N = depth; else N rows, of which elements 16 step to 16 step +
+// 15 count.
+static void product_of_registers(int depth, int n, int step, bool across) {
+  char source[4096];
+  int rows = across ? 16 : n;
+  snprintf(source, sizeof source,
+           "#include \"lib/prim.cuh\"\n#include \"lib/attend_wgmma.cuh\"\n"
+           "using Rows = HeadRows<bf16, %d, %d>;\n"
+           "struct Smem { char b[%d * Rows::kBytes]; };\n"
+           "extern \"C\" __global__ void k(const unsigned *a, const unsigned short *b, "
+           "float *out) {\n"
+           "  NN_SMEM(Smem, s);\n"
+           "  for (int i = threadIdx.x; i < %d * %d; i += 128) {\n"
+           "    bf16 x; x.bits = b[i];\n"
+           "    *TileRow<bf16, %d, %d>{s.b, i / %d, true}.place(i %% %d) = x;\n  }\n"
+           "  nn_fence_proxy_async(); nn_sync();\n"
+           "  unsigned mine[4];\n"
+           "  for (int i = 0; i < 4; i++) mine[i] = a[threadIdx.x * 4 + i];\n"
+           "  float d[%d];\n"
+           "  nn_wgmma_fence();\n"
+           "  nn_wgmma_m64k16<%d, %s>(d, mine, GroupTile<Rows>::%s(s.b, %d), false, bf16());\n"
+           "  nn_wgmma_commit(); nn_wgmma_wait<0>();\n"
+           "  for (int i = 0; i < %d; i++) {\n"
+           "    nn_wgmma_hold(d[i]); out[threadIdx.x * %d + i] = d[i];\n  }\n}\n",
+           depth, rows, rows, rows, depth, depth, rows, depth, depth, n / 2, n,
+           across ? "true" : "false", across ? "across" : "along", step, n / 2, n / 2);
+  CUfunction f = device_function(source, "k");
+  static float a[64][16], b[256][256], got[kThreads][128];
+  static uint16_t ta[kThreads][8], tb[256 * 256];
+  for (int r = 0; r < 64; r++)
+    for (int k = 0; k < 16; k++) a[r][k] = small_random();
+  for (int r = 0; r < rows; r++)
+    for (int i = 0; i < depth; i++) tb[r * depth + i] = brain(b[r][i] = small_random());
+  for (int t = 0; t < kThreads; t++)
+    for (int v = 0; v < 8; v++) {
+      int row, column;
+      operand_place(t, v, &row, &column);
+      ta[t][v] = brain(a[row][column]);
+    }
+  CUdeviceptr da = device_upload(ta, sizeof ta), db = device_upload(tb, sizeof tb),
+              out = device_upload(NULL, sizeof got);
+  OK(device_run(f, 1, kThreads, 42 << 10, (void *[]){&da, &db, &out}));
+  OK(cuMemcpyDtoH(got, out, (size_t)(kThreads * n / 2) * 4));
+  for (int t = 0; t < kThreads; t++)
+    for (int v = 0; v < n / 2; v++) {
+      int row, column;
+      float want = 0;
+      accumulator_place(t, v, &row, &column);
+      for (int k = 0; k < 16; k++)
+        want += a[row][k] * (across ? b[k][column] : b[column][step * 16 + k]);
+      if (((float *)got)[t * n / 2 + v] != want)
+        fail_msg("rows of %d, N = %d: thread %d, value %d: %g, not %g", depth, n, t, v,
+                 ((float *)got)[t * n / 2 + v], want);
+    }
+}
+
+static void test_products_of_registers(void **state) {
+  (void)state;
+  static const int sizes[] = {32, 64, 80, 96, 128, 256};
+  for (int i = 0; i < 6; i++) {
+    product_of_registers(sizes[i], sizes[i], 0, true);
+    product_of_registers(sizes[i], 64, sizes[i] / 16 - 1, false);
+  }
+  product_of_registers(48, 128, 1, false);
+}
+
 static void test_products(void **state) {
   (void)state;
   for (int n = 64; n <= 256; n += 64) {
@@ -247,7 +335,8 @@ int main(void) {
   int major = 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bulk), cmocka_unit_test(test_tensor),
                                      cmocka_unit_test(test_tensor_many),
-                                     cmocka_unit_test(test_products)};
+                                     cmocka_unit_test(test_products),
+                                     cmocka_unit_test(test_products_of_registers)};
   if (device_open()) cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
   if (major != 9) return puts("1..0 # SKIP the device is no sm_90"), 0;
   return cmocka_run_group_tests_name("test_hopper", tests, device_setup, NULL);

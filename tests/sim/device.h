@@ -141,12 +141,13 @@ static const char *device_arch(void) {
   return option;
 }
 
-// Compiles CUDA source, which may include lib/prim.cuh. *image is the caller's to free.
+// Compiles CUDA source, which may include lib/prim.cuh and rows of attention. *image is the caller's to free.
 static nvrtcResult device_compile(const char *source, const char *name, char **image, char **log) {
   static const char *names[] = {"lib/prim.cuh", "lib/prim_cuda.cuh", "lib/prim_cuda_matrix.cuh",
                                 "lib/prim_hopper.cuh", "lib/prim_cuda_hopper.cuh",
                                 "lib/prim_sim_hopper.h", "lib/prim_sim_math.h",
-                                "lib/prim_sim.h", "lib/prim_sim_matrix.h"};
+                                "lib/prim_sim.h", "lib/prim_sim_matrix.h", "lib/tile.cuh",
+                                "lib/attend.cuh", "lib/attend_wgmma.cuh"};
   enum { kHeaders = sizeof names / sizeof *names };
   const char *headers[kHeaders];
   for (int i = 0; i < kHeaders; i++) {

@@ -169,6 +169,15 @@ CUSIM_FN void wgmma_async(unsigned *d, unsigned long long a_tile, unsigned long 
   cusim_product_async(wgmma_work<A, B, N, false, false>, &operands, sizeof operands);
 }
 
+// A in registers, as they are now.
+template <class A, class B, int N>
+CUSIM_FN void wgmma_async(unsigned *d, const unsigned (&a)[4], unsigned long long b_tile,
+                          unsigned char *shared, bool scale_d, int trans_b) {
+  Wgmma operands{d, nullptr, shared, {0, b_tile, {a[0], a[1], a[2], a[3]}, scale_d}, 1, 1, 1,
+                 false, bool(trans_b)};
+  cusim_product_async(wgmma_work<A, B, N, false, true>, &operands, sizeof operands);
+}
+
 } // namespace cusim
 
 #endif

@@ -1,0 +1,137 @@
+// attend_wgmma.cuh: the products of attention by warp groups on sm_90a, of 16-bit elements: four
+// warps multiply 64 rows by keys, and their weights, in registers, by values, which tensor cores
+// read from shared memory. Products run on while the warps compute powers.
+#pragma once
+#include "lib/attend.cuh"
+
+// A tile of HeadRows in panels, as wgmma is told of it: its groups of 8 rows, its swizzle.
+template <class Rows> struct GroupTile {
+  static constexpr int kGroup = 8 * Rows::kPitch;
+  static constexpr NnSwizzle kSwizzle = Rows::kTurns == 8   ? kSwizzle128
+                                        : Rows::kTurns == 4 ? kSwizzle64
+                                                            : kSwizzle32;
+  // `rows` from a group's first on, elements 16 step to 16 step + 15 of each.
+  __device__ static unsigned long long along(const char *rows, int step) {
+    return nn_wgmma_tile(rows + Rows::at(0, step * 2), kGroup, 0, kSwizzle);
+  }
+  // All elements of rows 16 step to 16 step + 15, over which products sum.
+  __device__ static unsigned long long across(const char *rows, int step) {
+    return nn_wgmma_tile(rows + step * 2 * kGroup, kGroup, Rows::kPanel, kSwizzle);
+  }
+};
+
+// A warp's 16 rows of its group's scores: of every 8 keys a lane has two neighbours in rows
+// lane / 4 and lane / 4 + 8.
+template <int kKeys> struct WgmmaScoreTile {
+  static constexpr int kRowsOfLane = 2, kKeysOfLane = kKeys / 4;
+  static constexpr int kSharing = 4, kTileKeys = kKeys;
+  struct Scores {
+    float at[kKeys / 2];
+    __device__ __forceinline__ void hold() {
+#pragma unroll
+      for (int e = 0; e < kKeys / 2; ++e) nn_wgmma_hold(at[e]);
+    }
+  };
+  __device__ static int row(int r) { return r * 8 + threadIdx.x % kWarp / 4; }
+  __device__ static int key(int c) { return c / 2 * 8 + threadIdx.x % 4 * 2 + c % 2; }
+  __device__ __forceinline__ static float &at(Scores &scores, int r, int c) {
+    return scores.at[c / 2 * 4 + r * 2 + c % 2];
+  }
+};
+
+// Rows with heads of kDepth, which stay in registers if they are few.
+template <class T, int kDepth, int kKeys, int kTileM, int kTileKeys> struct WgmmaScoreRows {
+  using Tile = WgmmaScoreTile<kKeys>;
+  using Depth = HeadRows<T, kDepth, kTileM>;
+  using KeyRows = HeadRows<T, kDepth, kTileKeys>;
+  static constexpr bool kHeld = kDepth <= 64;
+  unsigned query[kHeld ? Depth::kSteps : 1][4];
+  const char *group;  // the first row of the warp's group
+
+  __device__ __forceinline__ WgmmaScoreRows(const char *queries, int row0)
+      : group(queries + row0 / 64 * 64 * Depth::kPitch) {
+    const int lane = threadIdx.x % kWarp, at = Depth::at(row0 + lane % 16, lane / 16);
+#pragma unroll
+    for (int step = 0; kHeld && step < Depth::kSteps; ++step)
+      nn_ldmatrix_x4(query[kHeld ? step : 0], queries + Depth::further(at, step * 2));
+  }
+
+  // To be waited for.
+  __device__ __forceinline__ void multiply(typename Tile::Scores &scores, const char *keys) const {
+    scores.hold();
+    nn_wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < Depth::kSteps; ++step) {
+      const unsigned long long b = GroupTile<KeyRows>::along(keys, step);
+      if constexpr (kHeld)
+        nn_wgmma_m64k16<kKeys, false>(scores.at, query[step], b, step > 0, T());
+      else
+        nn_wgmma_m64k16<kKeys, false, false>(scores.at, GroupTile<Depth>::along(group, step), b,
+                                             step > 0, T());
+    }
+    nn_wgmma_commit();
+  }
+};
+
+// The outputs of the warp's rows: sums of values of kWidth, as scores are laid out.
+template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
+  using Tile = WgmmaScoreTile<kKeys>;
+  using Width = HeadRows<T, kWidth, kTileKeys>;
+  static constexpr int kColumns = Width::kSteps * 16, kOutsOfLane = kColumns / 4;
+  float outs[kColumns / 2];
+
+  __device__ __forceinline__ float &out(int r, int c) { return outs[c / 2 * 4 + r * 2 + c % 2]; }
+
+  // To be waited for.
+  __device__ __forceinline__ void weigh(const typename Tile::Scores &scores, const char *values) {
+    // The fragment of sums is that of an operand, two columns at a time.
+    unsigned rows[kKeys / 16][4];
+#pragma unroll
+    for (int step = 0; step < kKeys / 16; ++step)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        rows[step][e] =
+            nn_pack<T>(scores.at[step * 8 + e * 2], scores.at[step * 8 + e * 2 + 1]);
+    hold();
+    nn_wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kKeys / 16; ++step)
+      nn_wgmma_m64k16<kColumns, true>(outs, rows[step], GroupTile<Width>::across(values, step),
+                                      true, T());
+    nn_wgmma_commit();
+  }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int e = 0; e < kColumns / 2; ++e) outs[e] = 0.f;
+  }
+
+  __device__ __forceinline__ void hold() {
+#pragma unroll
+    for (int e = 0; e < kColumns / 2; ++e) nn_wgmma_hold(outs[e]);
+  }
+
+  template <int kStaged> __device__ __forceinline__ void stage(float *to, int to_row) {
+#pragma unroll
+    for (int r = 0; r < Tile::kRowsOfLane; ++r)
+#pragma unroll
+      for (int c = 0; c < kOutsOfLane; c += 2)
+        nn_store<2>(to + staged(kStaged, to_row + Tile::row(r), Tile::key(c)),
+                    Vec<float, 2>{{out(r, c), out(r, c + 1)}});
+  }
+};
+
+// In tiles of kTileM rows and kTileKeys keys.
+template <int kTileM, int kTileKeys> struct WgmmaUnit {
+  static constexpr bool kPanels = true;
+  template <int kWarpRows, int kKeys> using ScoreTile = WgmmaScoreTile<kKeys>;
+  template <class T, int kDepth, int kWarpRows, int kKeys>
+  using ScoreRows = WgmmaScoreRows<T, kDepth, kKeys, kTileM, kTileKeys>;
+  template <class T, int kWidth, int kWarpRows, int kKeys>
+  using ValueSums = WgmmaValueSums<T, kWidth, kKeys, kTileKeys>;
+  __device__ static void publish() { nn_fence_proxy_async(); }
+  template <int kNewer, class Sums> __device__ __forceinline__ static void await(Sums &sums) {
+    nn_wgmma_wait<kNewer>();
+    sums.hold();
+  }
+};
