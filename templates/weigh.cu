@@ -8,7 +8,7 @@
 //@ local v = k.operands[#k.operands]
 //@ local own = k.shared == 0  -- v is no rows of keys
 //@ local mapped = two and "scores of two products" or "scores"
-//@ local unit = k.unit == "mma" and "Mma" or "Fma"
+//@ local units = {fma = "FmaUnit", mma = "MmaUnit", wgmma = "WgmmaUnit<kTileM, kTileKeys>"}
 //@ local function word(name, i) return i > 1 and name .. i or name end
 
 // out[m] = sum over keys of weighed(m, key) * v[key]; weights, a map of $(mapped), are
@@ -25,13 +25,14 @@ constexpr float kLog2e = 1.4426950408889634f;
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
-using Tile = $(unit)ScoreTile<kWarpM, kTileKeys>;
-using Sums = $(unit)ValueSums<T, kN, kWarpM, kTileKeys>;
+using Unit = $(units[k.unit]);
+using Tile = Unit::ScoreTile<kWarpM, kTileKeys>;
+using Sums = Unit::ValueSums<T, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")
 //@ for i = 1, #k.products do
 using $(word("Rows", i)) =
-    $(unit)ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;
+    Unit::RowsReadAgain<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys>;
 //@ end
 
 struct Smem {
@@ -81,16 +82,18 @@ $(k.plain.body)
   auto load = [&](int tile, int stage) {
 //@ for i = 1, #k.products do
 //@ local map, rows, base = word("MapK", i), word("k", i), k.operands[2 * i].pointer
-    load_rows<$(map), kTileKeys, kThreads>(smem.$(rows)[stage], $(base), tile * kTileKeys, batch);
+    load_rows<$(map), kTileKeys, kThreads, Unit::kPanels>(
+        smem.$(rows)[stage], $(base), tile * kTileKeys, batch);
 //@ end
 //@ if own then
-    load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
+    load_rows<MapV, kTileKeys, kThreads, Unit::kPanels>(
+        smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
 //@ end
     nn_cp_async_commit();
   };
 //@ for i = 1, #k.products do
 //@ local map, rows, base = word("MapQ", i), word("q", i), k.operands[2 * i - 1].pointer
-  load_rows<$(map), kTileM, kThreads>(smem.$(rows), $(base), m0, batch);
+  load_rows<$(map), kTileM, kThreads, Unit::kPanels>(smem.$(rows), $(base), m0, batch);
 //@ end
   nn_cp_async_commit();
 //@ if k.masking then
@@ -109,12 +112,16 @@ $(k.plain.body)
 #pragma unroll 1
   for (int stage = 0; tile < kTilesKeys; stage ^= 1) {
     nn_cp_async_wait<0>();
+    Unit::publish();
     nn_sync();  // this tile has landed for all, and the one before it has been read by all
     const int after = next(tile + 1);
     if (after < kTilesKeys) load(after, stage ^ 1);
 //@ for i = 1, #k.products do
     Tile::Scores $(word("scores", i));
     $(word("rows_of_q", i)).multiply($(word("scores", i)), smem.$(word("k", i))[stage]);
+//@ end
+//@ for i = 1, #k.products do
+    Unit::await<$(#k.products - i)>($(word("scores", i)));
 //@ end
     const int m = m0 + row0, key = tile * kTileKeys;
 //@ local others = two and ", scores2" or ""
@@ -130,6 +137,7 @@ $(k.plain.body)
     if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Tile>(
         scores, kKeys % kTileKeys, 0.f);
     sums.weigh(scores, smem.$(own and "v" or word("k", k.shared // 2))[stage]);
+    Unit::await<0>(sums);
     tile = after;
   }
 

@@ -296,8 +296,10 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
   if (n->op->typing == TypeConvert) args[0] = converted(s, n, args[0]);
   const char *name = expr_local(s->group, n);
   bool wraps = n->op->wraps && span_wraps(s->group, n);
+  bool narrow = n->op->narrow && (n->type.dtype == DtF16 || n->type.dtype == DtBf16);
+  const char *cuda = wraps ? n->op->wraps : narrow ? n->op->narrow : n->op->cuda;
   buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name,
-             expr_substitute(arena_of(s), wraps ? n->op->wraps : n->op->cuda, args));
+             expr_substitute(arena_of(s), cuda, args));
   return name;
 }
 

@@ -138,6 +138,7 @@ typedef struct Op {
   unsigned attrs;      // bit i: takes the i-th row of attr_fields
   const char *cuda;    // expression over $1 $2 ..: a map's value, a reduction's combination
   const char *wraps;   // the same of integers that may leave 32 bits; null: cuda is for them too
+  const char *narrow;  // map: the same where the result has 16 bits; null: cuda is for them too
   const char *init;    // reduction, window: the neutral element, as CUDA text
   double ref_init;     // the same for the oracle
   const MapRow *maps;  // contraction

@@ -13,6 +13,7 @@
 --           (the dtype its inputs promote to), compare (the same, giving bool), where, logic (bools),
 --           convert (to its attribute dtype), draw (integers, giving a random float), whole (integers to i32)
 --   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 so far, $2 the next)
+--   narrow  the same where the result has 16 bits: off by 2^-16 of it at most (lib/prim_fast.cuh)
 --   wraps   the same of integers whose result may leave 32 bits: CUDA's own overflow is undefined
 --   init    reduce, scan, window: the neutral element as CUDA text; ref_init the same as a number
 --   whole   reduce, scan with cuda: the neutral element of integers, which are reduced exactly then, to i32
@@ -157,10 +158,10 @@ op{name = "sin", cuda = "nn_sin($1)", flops = 24, flags = {"lipschitz"},
 op{name = "cos", cuda = "nn_cos($1)", flops = 24, flags = {"lipschitz"},
    ref = function(x) return math.cos(x) end,
    grad = function(g, y, x) return -g * sin(x) end}
-op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"lipschitz", "bounded"},
+op{name = "tanh", cuda = "nn_tanh($1)", narrow = "nn_tanh_fast($1)", flops = 8, flags = {"lipschitz", "bounded"},
    ref = function(x) return tanh(x) end,
    grad = function(g, y) return g * (1 - y * y) end}
-op{name = "erf", cuda = "nn_erf($1)", flops = 16, flags = {"bounded"}, ref = function(x) return erf(x) end,
+op{name = "erf", cuda = "nn_erf($1)", narrow = "nn_erf_fast($1)", flops = 16, flags = {"bounded"}, ref = function(x) return erf(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
 op{name = "erfc", cuda = "nn_erfc($1)", flops = 20, ref = function(x) return erfc(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * -1.1283791670955126 end}
@@ -171,9 +172,9 @@ op{name = "expm1", cuda = "nn_expm1($1)", flops = 6, flags = {"wide"}, ref = fun
 op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"lipschitz", "bounded"},
    ref = function(x) return atan(x) end,
    grad = function(g, y, x) return g / (x * x + 1) end}
-op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"lipschitz", "bounded"},
+op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", narrow = "nn_sigmoid_fast($1)", flops = 6, flags = {"lipschitz", "bounded"},
    ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}
-op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
+op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", narrow = "$1 * nn_sigmoid_fast($1)", flops = 7,
    ref = function(x) return x / (1 + math.exp(-x)) end,
    grad = function(g, y, x) local s = sigmoid(x); return g * (s + y * (1 - s)) end}
 local function none() return nil end -- the gradient of a step, for which PyTorch has 0

@@ -232,7 +232,7 @@ int rows_declare(lua_State *lua) {
   op->ref = field_function(lua, "ref");
   op->grad = field_function(lua, "grad");
   op->user = lua_toboolean(lua, lua_upvalueindex(1));
-  if (!op->user) op->wraps = field_text(lua, "wraps");
+  if (!op->user) op->wraps = field_text(lua, "wraps"), op->narrow = field_text(lua, "narrow");
   if (op->user) op->loc = front_here(lua);
   check_row(lua, op);
   if (op->user) check_user_text(lua, op);

@@ -187,22 +187,23 @@ static void mma_reads(const Attending *a, const Tile *t, TileClocks *c) {
 
 // Columns of outputs of which there is a product (lib/prim.cuh).
 static bool wgmma_legal(const Attending *a, const Arch *arch) {
-  static const int columns[] = {32, 64, 80, 96, 128, 256};
+  static const int columns[] = {16, 32, 48, 64, 80, 96, 128, 256};
   bool found = false;
   for (size_t i = 0; i < LENGTH(columns); i++)
     found = found || round_up(a->width, kStep) == columns[i];
-  return arch->wgmma && a->softmax && found;
+  return arch->wgmma && !a->sums && found;
 }
 
 static bool keeps_queries(const Attending *a) { // in registers (lib/attend_wgmma.cuh)
-  return a->depth[0] <= 64;
+  return a->softmax && a->depth[0] <= 64;
 }
 
 // Warps read no keys and values, so that the rest takes less than kOtherRegs.
 static int wgmma_registers(const Attending *a, const Tile *t) {
-  enum { kLess = 32, kTold = 24 }; // kTold: for the places of queries that are not kept
+  enum { kLess = 32, kTold = 24 }; // kTold: for places of queries that are not kept
   int width = row_bytes(a, a->width) / a->size, queries = query_bytes(a) / a->size;
-  int sums = t->tm * (width + t->n) / kWarp - kLess;
+  int sums = t->tm * (width + a->nproducts * t->n) / kWarp - kLess;
+  sums += (a->nproducts - 1) * (t->n / 2 - kSecondRegs); // two values of each key
   return sums + (keeps_queries(a) ? t->tm * queries / kWarp : kTold);
 }
 
@@ -232,7 +233,7 @@ static const AttendUnit *unit_of(const Tile *t) {
 
 int attend_parts(const Attending *a, const Tile *t) {
   const AttendUnit *u = unit_of(t);
-  bool fits = u->part_keys && t->n % u->part_keys == 0 && t->tm * a->width <= u->part_outputs;
+  bool fits = a->softmax && u->part_keys && t->n % u->part_keys == 0 && t->tm * a->width <= u->part_outputs;
   return fits ? t->n / u->part_keys : 1;
 }
 

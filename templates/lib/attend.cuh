@@ -1,12 +1,13 @@
 // attend.cuh: rows of heads in shared memory, and what a warp does to its scores of rows and keys.
 // The products are those of a unit, MmaUnit (attend_mma.cuh), WgmmaUnit (attend_wgmma.cuh) or
-// FmaUnit (attend_fma.cuh), which has three parts:
+// FmaUnit (attend_fma.cuh), which has these parts:
 //   ScoreTile<rows, keys>  Scores, of which each lane has those of kRowsOfLane rows and kKeysOfLane
 //                          keys; kSharing lanes that follow each other share their rows. row(r),
 //                          key(c): which row of the warp, and key of the tile, these are;
 //                          at(scores, r, c): the score
 //   ScoreRows<T, depth, rows, keys>
 //                          multiply(scores, keys): scores = the warp's rows times a tile of keys
+//   RowsReadAgain          the same, which each tile of keys reads, and the constructor does not
 //   ValueSums<T, width, rows, keys>
 //                          weigh(scores, values): out(r, c) += scores times a tile of values;
 //                          stage(to, row): to rows of kStaged floats (tile.cuh, staged), from `row`

@@ -106,6 +106,8 @@ struct FmaUnit : WarpUnit {
   template <int kWarpRows, int kKeys> using ScoreTile = FmaScoreTile<kWarpRows, kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
   using ScoreRows = FmaScoreRows<T, kDepth, kWarpRows, kKeys>;
+  template <class T, int kDepth, int kWarpRows, int kKeys>
+  using RowsReadAgain = FmaScoreRows<T, kDepth, kWarpRows, kKeys, false>;
   template <class T, int kWidth, int kWarpRows, int kKeys>
   using ValueSums = FmaValueSums<T, kWidth, kWarpRows, kKeys>;
 };

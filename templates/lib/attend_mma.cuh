@@ -139,6 +139,8 @@ struct MmaUnit : WarpUnit {
   template <int kWarpRows, int kKeys> using ScoreTile = MmaScoreTile<kWarpRows, kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
   using ScoreRows = MmaScoreRows<T, kDepth, kWarpRows, kKeys>;
+  template <class T, int kDepth, int kWarpRows, int kKeys>
+  using RowsReadAgain = MmaScoreRows<T, kDepth, kWarpRows, kKeys, false>;
   template <class T, int kWidth, int kWarpRows, int kKeys>
   using ValueSums = MmaValueSums<T, kWidth, kWarpRows, kKeys>;
 };

@@ -39,12 +39,12 @@ template <int kKeys> struct WgmmaScoreTile {
   }
 };
 
-// Rows with heads of kDepth, which stay in registers if they are few.
-template <class T, int kDepth, int kKeys, int kTileM, int kTileKeys> struct WgmmaScoreRows {
+// Rows with heads of kDepth. kHeld: they stay in registers; else products read them again.
+template <class T, int kDepth, int kKeys, int kTileM, int kTileKeys, bool kHeld = (kDepth <= 64)>
+struct WgmmaScoreRows {
   using Tile = WgmmaScoreTile<kKeys>;
   using Depth = HeadRows<T, kDepth, kTileM>;
   using KeyRows = HeadRows<T, kDepth, kTileKeys>;
-  static constexpr bool kHeld = kDepth <= 64;
   unsigned query[kHeld ? Depth::kSteps : 1][4];
   const char *group;  // the first row of the warp's group
 
@@ -127,6 +127,8 @@ template <int kTileM, int kTileKeys> struct WgmmaUnit {
   template <int kWarpRows, int kKeys> using ScoreTile = WgmmaScoreTile<kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
   using ScoreRows = WgmmaScoreRows<T, kDepth, kKeys, kTileM, kTileKeys>;
+  template <class T, int kDepth, int kWarpRows, int kKeys>
+  using RowsReadAgain = WgmmaScoreRows<T, kDepth, kKeys, kTileM, kTileKeys, false>;
   template <class T, int kWidth, int kWarpRows, int kKeys>
   using ValueSums = WgmmaValueSums<T, kWidth, kKeys, kTileKeys>;
   __device__ static void publish() { nn_fence_proxy_async(); }

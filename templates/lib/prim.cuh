@@ -232,7 +232,7 @@ template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
                             bool accumulate, T type);
 // The same with a in registers, fragments of mma m16n8k16, which change only after the wait; N =
-// 32, 64, 80, 96, 128, 256.
+// 16, 32, 48, 64, 80, 96, 128, 256.
 template <int N, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,
                             bool accumulate, T type);
@@ -273,6 +273,7 @@ template <int M, int N>
 NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M], const Vec<float, 4> (&b)[N]);
 
 #include "lib/prim_hopper.cuh"
+#include "lib/prim_fast.cuh"
 
 #ifdef __CUSIM__
 // Kernels include this header alone. The bodies are inline PTX on a GPU (no other header needed:

@@ -146,6 +146,11 @@ NN_DEV float nn_exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+NN_DEV float nn_reciprocal_fast(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 NN_DEV float nn_log(float x) { return logf(x); }
 NN_DEV float nn_sqrt(float x) { return __fsqrt_rn(x); }
 NN_DEV float nn_rsqrt(float x) { return rsqrtf(x); }

@@ -18,17 +18,19 @@ NN_DEV void nn_wgmma_hold(float &x) { asm volatile("" : "+f"(x)::"memory"); }
 // The sums of N columns as asm's operands, and their names in its text.
 #define NN_D4(c, i) "+" c(d[i]), "+" c(d[i + 1]), "+" c(d[i + 2]), "+" c(d[i + 3])
 #define NN_D16(c, i) NN_D4(c, i), NN_D4(c, i + 4), NN_D4(c, i + 8), NN_D4(c, i + 12)
+#define NN_D8(c, i) NN_D4(c, i), NN_D4(c, i + 4)
+#define NN_D24(c) NN_D16(c, 0), NN_D8(c, 16)
 #define NN_D32_AT(c, i) NN_D16(c, i), NN_D16(c, i + 16)
 #define NN_D32(c) NN_D32_AT(c, 0)
-#define NN_D40(c) NN_D32(c), NN_D4(c, 32), NN_D4(c, 36)
+#define NN_D40(c) NN_D32(c), NN_D8(c, 32)
 #define NN_D48(c) NN_D32(c), NN_D16(c, 32)
 #define NN_D64(c) NN_D32(c), NN_D32_AT(c, 32)
 #define NN_D96(c) NN_D64(c), NN_D32_AT(c, 64)
 #define NN_D128(c) NN_D96(c), NN_D32_AT(c, 96)
-#define NN_NAMES_16                                                                                \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define NN_NAMES_32                                                                                \
-  NN_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NN_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define NN_NAMES_16 NN_NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define NN_NAMES_24 NN_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define NN_NAMES_32 NN_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define NN_NAMES_40 NN_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define NN_NAMES_48 NN_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define NN_NAMES_64                                                                                \
@@ -86,7 +88,13 @@ NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned lo
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)),         \
                  "n"(int(TRANS_B)))
 #define NN_WGMMA_REGS_OF(type)                                                                     \
-  if constexpr (N == 32)                                                                           \
+  if constexpr (N == 16)                                                                           \
+    NN_WGMMA_REGS("m64n16", NN_NAMES_8, NN_D8("f", 0), "%8, %9, %10, %11", "%12", "%13", "%14",    \
+                  type);                                                                           \
+  else if constexpr (N == 48)                                                                      \
+    NN_WGMMA_REGS("m64n48", NN_NAMES_24, NN_D24("f"), "%24, %25, %26, %27", "%28", "%29", "%30",   \
+                  type);                                                                           \
+  else if constexpr (N == 32)                                                                      \
     NN_WGMMA_REGS("m64n32", NN_NAMES_16, NN_D16("f", 0), "%16, %17, %18, %19", "%20", "%21",       \
                   "%22", type);                                                                    \
   else if constexpr (N == 64)                                                                      \
@@ -108,8 +116,7 @@ NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned lo
 template <int N, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,
                             bool accumulate, T) {
-  static_assert(N == 32 || N == 64 || N == 80 || N == 96 || N == 128 || N == 256,
-                "m64n32k16 to m64n256k16");
+  static_assert((N % 16 == 0 && N <= 96) || N == 128 || N == 256, "m64n16 to m64n256");
   if constexpr (is_f16(T())) {
     NN_WGMMA_REGS_OF("f16");
   } else {

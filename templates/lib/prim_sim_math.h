@@ -4,6 +4,7 @@
 
 NN_DEV float nn_exp(float x) { return expf(x); }
 NN_DEV float nn_exp2(float x) { return exp2f(x); }
+NN_DEV float nn_reciprocal_fast(float x) { return 1.f / x; }
 NN_DEV float nn_exp2_fast(float x) { return x < -126.f ? 0.f : exp2f(x); }
 NN_DEV float nn_log(float x) { return logf(x); }
 NN_DEV float nn_sqrt(float x) { return __builtin_sqrtf(x); }

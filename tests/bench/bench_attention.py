@@ -251,8 +251,14 @@ def disassembler():
     return None
 
 
+# Of a warp, 16 x 8 x 16: an HMMA is one, an HGMMA of 64 x N x 16, of four warps, N / 8.
+def products_of(instruction):
+    group = re.search(r"\bHGMMA\.64x(\d+)x16\b", instruction)
+    return int(group[1]) // 8 if group else bool(re.search(r"\bHMMA\b", instruction))
+
+
 def main_loop(sass):
-    """The shortest of the loops with the most products: (instructions, products).
+    """The shortest of the loops with the most products: (instructions, products of 16 x 8 x 16).
 
     A loop is what lies between a branch and its target before it: a label of nvdisasm's, an address
     of cuobjdump's.
@@ -272,10 +278,10 @@ def main_loop(sass):
         begin = labels.get(found[1]) if found[1] else place.get(int(found[2], 16))
         if begin is not None and begin <= at:
             body = instructions[begin:at + 1]
-            loops.append((sum(bool(re.search(r"\bHMMA\b", i)) for i in body), -len(body)))
+            loops.append((sum(map(products_of, body)), -len(body)))
     products, length = max(loops, default=(0, 0))
     if not products:
-        sys.exit("no loop with HMMA in the machine code of attention")
+        sys.exit("no loop with products in the machine code of attention")
     return -length, products
 
 
@@ -285,10 +291,13 @@ def unrolled(tool, cubin):
 
 
 # Triton's flash attention by head size: (tile, instructions, products), the best of what it tries.
-def tritons(tool, depths, work):
+def tritons(tool, arch, depths, work):
+    work = f"{work}/triton_{arch}"
+    os.makedirs(work)
     python = "build/foreign/env/bin/python"
     done = os.path.exists(python) and subprocess.run(
-        [python, "tests/foreign/triton_flash.py", work, *map(str, depths)], capture_output=True,
+        [python, "tests/foreign/triton_flash.py", work, re.search(r"\d+", arch)[0],
+         *map(str, depths)], capture_output=True,
         env={**os.environ, "TRITON_CACHE_DIR": f"{work}/triton", "TRITON_DEFAULT_FP_FUSION": "1"})
     best = {}
     for path in glob.glob(f"{work}/flash_*.cubin") if done and done.returncode == 0 else []:
@@ -302,22 +311,25 @@ def tritons(tool, depths, work):
 
 
 def beside_triton(tool, sizes, work):
-    rows, peers = [], tritons(tool, sizes.unrolled_depths, work)
-    for depth, (tile, length, products) in sorted(peers.items()):
-        dump = f"{work}/sm_80_{depth}"
-        kernel = next(k for k in compiled("plain", "sm_80", "fp16", depth, sizes, "--dump", dump)
-                      if k["template"] == "attend")
-        own, own_products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
-        rows.append((depth, kernel["tile"], f"{own} / {own_products}", f"{own / own_products:.2f}",
-                     tile, f"{length} / {products}", f"{length / products:.2f}",
-                     f"{own / own_products / (length / products):.2f}"))
+    rows = []
+    for arch in ("sm_80", "sm_90a"):
+        peers = tritons(tool, arch, sizes.unrolled_depths, work)
+        for depth, (tile, length, products) in sorted(peers.items()):
+            dump = f"{work}/{arch}_{depth}"
+            kernel = next(k for k in compiled("plain", arch, "fp16", depth, sizes, "--dump", dump)
+                          if k["template"] == "attend")
+            own, own_products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
+            rows.append((f"{arch}, {depth}", kernel["tile"], f"{own} / {own_products}",
+                         f"{own / own_products:.2f}", tile, f"{length} / {products}",
+                         f"{length / products:.2f}",
+                         f"{own / own_products / (length / products):.2f}"))
     if not rows:
         print("\nTriton's flash attention: its wheel is not in build/foreign (`make test-foreign`).")
         return
     table("The same beside Triton 3.9's flash attention (tests/foreign/triton_kernels.py, the best "
-          "of twelve tiles), plain, sm_80, fp16:",
-          ("head size", "tile", "instructions / HMMA", "for each", "Triton's tile",
-           "instructions / HMMA", "for each", "ratio"), rows)
+          "of twelve tiles), plain, fp16:",
+          ("GPU, head size", "tile", "instructions / products", "for each", "Triton's tile",
+           "instructions / products", "for each", "ratio"), rows)
 
 
 def instructions(sizes, work):
@@ -335,8 +347,9 @@ def instructions(sizes, work):
                          f"{length / products:.2f}"))
     table("SASS of attention's main loop, sm_90a, fp16, all that stands in it: also what few tiles "
           "execute, where a row's base changes or is large (causal: both branches, with the "
-          "condition and without):",
-          ("form, head size", "tile", "instructions", "HMMA", "instructions for each HMMA"), rows)
+          "condition and without). A product is 16 x 8 x 16, an HMMA, of which an HGMMA of four "
+          "warps, 64 x N x 16, is N / 8 for each:",
+          ("form, head size", "tile", "instructions", "products", "instructions for each"), rows)
     beside_triton(tool, sizes, work)
 
 

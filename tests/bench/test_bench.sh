@@ -122,7 +122,7 @@ import sys
 sys.path.insert(0, "tests/bench")
 from bench_attention import main_loop
 lines = ["MOV R1, R2", "LDSM R4, [R5]", "HMMA.16816.F32 R8, R4, R6, R8",
-         "HMMA.16816.F32 R8, R4, R6, R8", "@P0 BRA {inner}", "FADD R1, R1, R2", "@!P1 BRA {outer}",
+         "HGMMA.64x64x16.F32 R8, R4, gdesc[UR8], R8", "@P0 BRA {inner}", "FADD R1, R1, R2", "@!P1 BRA {outer}",
          "BRA {after}", "EXIT"]
 labels = {1: "inner", 0: "outer", 8: "after"}
 nvdisasm = "".join((f".L_x_{labels[i]}:\n" if i in labels else "") +
@@ -134,8 +134,8 @@ cuobjdump = "".join(
     "/* 0x0000000a00ff0b82 */\n"
     "                                              /* 0x000fe20000000800 */\n"
     for i, t in enumerate(lines))
-assert main_loop(nvdisasm) == (4, 2), main_loop(nvdisasm)
-assert main_loop(cuobjdump) == (4, 2), main_loop(cuobjdump)
+assert main_loop(nvdisasm) == (4, 9), main_loop(nvdisasm)
+assert main_loop(cuobjdump) == (4, 9), main_loop(cuobjdump)
 END
   python3 -B "$work/main_loop.py"
 }

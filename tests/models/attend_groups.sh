@@ -1,21 +1,24 @@
-# attend_groups.sh: attention cut as a tuning file says; for scripts that have sourced tap.sh.
+# attend_groups.sh: attention and its derivatives cut as a tuning file says; for scripts that have
+# sourced tap.sh.
 
-# attends TILE DTYPE SETTINGS...: with this tile, as if it had been measured as the fastest, it is
-# right.
-attends() {
-  local tile="$1 warps 16x0 stages 2 parts ${parts:-1}" dtype=$2 entry device seed; shift 2
-  local model=tests/models/attend.lua
-  device=$(build/nngen $model --quiet --json --no-check --set N=1 M=1 |
+# cut COUNT TILE MODEL DTYPE SETTINGS...: with this tile, as if it had been measured as the fastest
+# for all attention and weights, so many kernels have it, and all are right.
+cut() {
+  local count=$1 rows=${2%%x*} tile="$2 warps 16x0 stages 2 parts ${parts:-1}" seed device
+  local model=tests/models/$3.lua dtype=$4; shift 4
+  device=$(build/nngen models/mlp.lua --quiet --json --no-check |
     sed -n 's/^  "device": "\(.*\)",/\1/p')
-  entry=$(build/nngen $model --quiet --dtype $dtype --explain matmul --set "$@" |
-    sed -n 's/.*in a tuning file: \("[^"]*"\).*/\1/p')
-  printf '{"schema_version": 1, "devices": {"%s": {%s: {"tile": "%s"}}}}' \
-    "$device" "$entry" "$tile" >"$work/tuning.json"
+  build/nngen $model --quiet --no-check --dtype $dtype --explain e --set "$@" |
+    sed -n '/sums of/d; s/.*in a tuning file: \(".* to [^"]*"\).*/\1/p' | sort -u |
+    sed "s/.*/&: {\"tile\": \"$tile\"}/" | paste -sd, |
+    sed "s/.*/{\"schema_version\": 1, \"devices\": {\"$device\": {&}}}/" >"$work/tuning.json"
   for seed in 0 $(long && echo 3); do
     NNGEN_SIM_SEED=$seed NNGEN_SIM_CHECK=all build/nngen $model --quiet --check --dtype $dtype \
       --tuning "$work/tuning.json" --set "$@" >"$work/log" 2>&1 ||
       { tail -5 "$work/log"; return 1; }
-    grep -q " ${tile%%x*} rows x .* keys x2 wgmma" "$work/log" ||
-      { grep -a attend "$work/log"; return 1; }
+    [ $(grep -c " $rows rows x .* keys x2 wgmma" "$work/log") = $count ] ||
+      { grep -a " rows x " "$work/log"; return 1; }
   done
 }
+attends() { cut 1 $1 attend "${@:2}"; } # attends TILE DTYPE SETTINGS...
+weighs() { cut $1 $2 weigh "${@:3}"; }  # weighs COUNT TILE DTYPE SETTINGS...: with attention's own

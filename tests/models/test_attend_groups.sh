@@ -21,4 +21,9 @@ parts=2 ok "parts of the keys are joined" attends 64x64 bf16 $shape form=causal 
 ok "scores far from 0" attends 64x128 fp16 $shape form=far N=70 M=260 D=64 W=32
 ok "rows without a key" attends 64x64 fp16 $shape form=lengths N=40 M=130 D=32 W=32
 ok "dropout" attends 128x64 bf16 $shape form=dropout N=129 M=129 D=64 W=64
+ok "derivatives" weighs 4 64x64 fp16 case=plain
+ok "of keys that several heads share, 128 keys" weighs 4 64x128 bf16 case=grouped N=70 M=200
+ok "of masked keys, rows of 256 bytes" weighs 4 64x64 bf16 case=lengths N=70 M=80 D=128 W=128
+ok "of a projection of all, 32 rows in panels" \
+  weighs 4 128x64 fp16 case=lse N=130 M=70 D=80 W=96
 tap_done

@@ -2,8 +2,8 @@
 -- and what only looks like it (case=...). Outputs are the value and, where `list` is given, each
 -- derivative plus what it belongs to.
 local nn = require "nn"
-local cfg = nn.config{case = "plain", n = 1024, d = 64}
-local B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
+local cfg = nn.config{case = "plain", n = 1024, d = 64, N = 33, M = 47, D = 16, W = 24}
+local B, H, N, M, D, W = 2, 3, cfg.N, cfg.M, cfg.D, cfg.W
 local function q(h, d) return nn.input("q", {B, h or H, N, d or D}) end
 local function k(h, d) return nn.input("k", {B, h or H, M, d or D}) end
 local function v(h, w) return nn.input("v", {B, h or H, M, w or W}) end

@@ -236,6 +236,9 @@ typedef struct Function {
 static double rsqrt_reference(double x) {
   return 1 / sqrt(x);
 }
+static double sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}
 static double rest_of_3(double x) {
   return fmod(x, 3);
 }
@@ -257,6 +260,11 @@ static void test_functions(void **state) {
                                        {"nn_tanh(x)", tanh, -9, 9, 2},
                                        {"nn_erf(x)", erf, -4, 4, 2},
                                        {"nn_erfc(x)", erfc, -3, 3, 4},
+                                       {"nn_tanh_fast(x)", tanh, -50, 50, 64},
+                                       {"nn_tanh_fast(x)", tanh, -0.2, 0.2, 64},
+                                       {"nn_erf_fast(x)", erf, -20, 20, 64},
+                                       {"nn_erf_fast(x)", erf, -0.2, 0.2, 64},
+                                       {"nn_sigmoid_fast(x)", sigmoid, -80, 80, 64},
                                        {"nn_expm1(x)", expm1, -20, 80, 2},
                                        {"nn_log1p(x)", log1p, -0.9, 1e6, 2},
                                        {"nn_atan(x)", atan, -50, 50, 2},
