@@ -152,12 +152,12 @@ $(k.weighing.body)
       const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
 //@ if k.masking then
       if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
-        apply_scores<Warp::Tile, kM, kKeys>(of.scores, m, key, plain_score);
+        apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, plain_score);
       } else {
-        apply_scores<Warp::Tile, kM, kKeys>(of.scores, m, key, score);
+        apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
       }
 //@ else
-      apply_scores<Warp::Tile, kM, kKeys>(of.scores, m, key, score);
+      apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
 //@ end
       if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(
           of.scores, kKeys % kTileKeys - part * kPartKeys, -nn_inf());
@@ -172,7 +172,7 @@ $(k.weighing.body)
       if (part + 1 < kParts) multiply(part + 1, parts[part + 1]);
       warp.power(parts[part], kScale * kLog2e);
 //@ if k.weighing then
-      apply_scores<Warp::Tile, kM, kKeys>(
+      apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(
           parts[part].scores, m0 + row0, tile * kTileKeys + part * kPartKeys, weighed);
 //@ end
       warp.weigh(parts[part].scores, smem.v[stage] + part * (kPartKeys * Warp::Width::kPitch));

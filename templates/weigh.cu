@@ -127,12 +127,12 @@ $(k.plain.body)
 //@ local others = two and ", scores2" or ""
 //@ if k.masking then
     if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
-      apply_scores<Tile, kM, kKeys>(scores, m, key, plain_weighed$(others));
+      apply_scores<Tile, kM, kKeys, kTileKeys>(scores, m, key, plain_weighed$(others));
     } else {
-      apply_scores<Tile, kM, kKeys>(scores, m, key, weighed$(others));
+      apply_scores<Tile, kM, kKeys, kTileKeys>(scores, m, key, weighed$(others));
     }
 //@ else
-    apply_scores<Tile, kM, kKeys>(scores, m, key, weighed$(others));
+    apply_scores<Tile, kM, kKeys, kTileKeys>(scores, m, key, weighed$(others));
 //@ end
     if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Tile>(
         scores, kKeys % kTileKeys, 0.f);

@@ -121,8 +121,9 @@ __device__ __forceinline__ void compute_rows(char *tile, int row0, Row row) {
 }
 
 // Each score becomes function(m, key, score, others...), where m counts from m0 and key from key0
-// on: past the last of kM rows and kLast keys, that of the last.
-template <class Tile, int kM, int kLast, class Function, class... Others>
+// on: past the last of kM rows and kLast keys, that of the last. Keys are cut into tiles of
+// kTileKeys, of which these may be a part.
+template <class Tile, int kM, int kLast, int kTileKeys, class Function, class... Others>
 __device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int m0, int key0,
                                              Function function, Others &...others) {
 #pragma unroll
@@ -130,7 +131,7 @@ __device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int 
 #pragma unroll
     for (int c = 0; c < Tile::kKeysOfLane; ++c) {
       const int m = m0 + Tile::row(r), key = key0 + Tile::key(c);
-      const bool inside = kLast % Tile::kTileKeys == 0 || key < kLast;
+      const bool inside = kLast % kTileKeys == 0 || key < kLast;
       float &score = Tile::at(scores, r, c);
       score = function(m < kM ? m : kM - 1, inside ? key : kLast - 1, score,
                        Tile::at(others, r, c)...);

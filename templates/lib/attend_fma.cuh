@@ -6,7 +6,7 @@
 // rows lane / 8 + 4 r and keys lane % 8 + 8 c.
 template <int kWarpRows, int kKeys> struct FmaScoreTile {
   static constexpr int kRowsOfLane = kWarpRows / 4, kKeysOfLane = kKeys / 8;
-  static constexpr int kSharing = 8, kTileKeys = kKeys;
+  static constexpr int kSharing = 8;
   struct Scores {
     float at[kRowsOfLane][kKeysOfLane];
   };

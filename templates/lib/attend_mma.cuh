@@ -7,7 +7,7 @@
 template <int kWarpRows, int kKeys> struct MmaScoreTile {
   static constexpr int kTiles = kWarpRows / 16, kScores = kKeys / 8;
   static constexpr int kRowsOfLane = kTiles * 2, kKeysOfLane = kScores * 2;
-  static constexpr int kSharing = 4, kTileKeys = kKeys;
+  static constexpr int kSharing = 4;
   struct Scores {
     float at[kTiles][kScores][4];
   };

@@ -24,7 +24,7 @@ template <class Rows> struct GroupTile {
 // lane / 4 and lane / 4 + 8.
 template <int kKeys> struct WgmmaScoreTile {
   static constexpr int kRowsOfLane = 2, kKeysOfLane = kKeys / 4;
-  static constexpr int kSharing = 4, kTileKeys = kKeys;
+  static constexpr int kSharing = 4;
   struct Scores {
     float at[kKeys / 2];
     __device__ __forceinline__ void hold() {

@@ -1,4 +1,4 @@
-// prim_fast.cuh: functions for results of 16 bits, of few instructions, which prim.cuh includes. They
+// prim_fast.cuh: functions of few instructions for results of 16 bits; prim.cuh includes it. They
 // are off by 2^-16 of their value at most, less than rounding to f16 or bf16; what leaves fp32 on
 // the way, they make of the right limit.
 #ifndef NNGEN_PRIM_FAST_CUH

@@ -4,26 +4,29 @@
 . "$(dirname "$0")/../tap.sh"
 . tests/models/attend_groups.sh
 
+try() { few 3 && ok "$@"; } # in the short run, one of three
 shape="B=1 H=2 G=1"
-ok "rows of 64 bytes, parts of the keys at the same time" \
+try "rows of 64 bytes, parts of the keys at the same time" \
   attends 128x128 fp16 $shape form=causal N=150 M=300 D=32 W=32
-ok "rows of 128 bytes" attends 64x64 bf16 $shape form=window N=70 M=130 D=64 W=64
-ok "rows of 160 bytes, in panels of 32" attends 64x128 fp16 $shape form=plain N=65 M=200 D=80 W=80
-ok "rows of 192 bytes, in panels of 64; queries are read by products" \
+try "rows of 128 bytes" attends 64x64 bf16 $shape form=window N=70 M=130 D=64 W=64
+try "rows of 160 bytes, in panels of 32" attends 64x128 fp16 $shape form=plain N=65 M=200 D=80 W=80
+try "rows of 192 bytes, in panels of 64; queries are read by products" \
   attends 128x128 bf16 $shape form=causal N=130 M=200 D=96 W=96
-ok "rows of 256 bytes, in panels of 128" \
+try "rows of 256 bytes, in panels of 128" \
   attends 128x128 fp16 $shape form=documents N=140 M=150 D=128 W=128
-ok "rows of 512 bytes" attends 64x64 fp16 $shape form=plain N=64 M=70 D=256 W=256
-ok "values of another size, three groups" \
+try "rows of 512 bytes" attends 64x64 fp16 $shape form=plain N=64 M=70 D=256 W=256
+try "values of another size, three groups" \
   attends 192x64 fp16 $shape form=alibi N=200 M=90 D=40 W=128
-ok "heads of a multiple of 16" attends 64x64 bf16 $shape form=softcap N=50 M=70 D=48 W=32
-parts=2 ok "parts of the keys are joined" attends 64x64 bf16 $shape form=causal N=70 M=500 D=64 W=80
-ok "scores far from 0" attends 64x128 fp16 $shape form=far N=70 M=260 D=64 W=32
-ok "rows without a key" attends 64x64 fp16 $shape form=lengths N=40 M=130 D=32 W=32
-ok "dropout" attends 128x64 bf16 $shape form=dropout N=129 M=129 D=64 W=64
-ok "derivatives" weighs 4 64x64 fp16 case=plain
-ok "of keys that several heads share, 128 keys" weighs 4 64x128 bf16 case=grouped N=70 M=200
-ok "of masked keys, rows of 256 bytes" weighs 4 64x64 bf16 case=lengths N=70 M=80 D=128 W=128
-ok "of a projection of all, 32 rows in panels" \
+try "heads of a multiple of 16" attends 64x64 bf16 $shape form=softcap N=50 M=70 D=48 W=32
+parts=2 try "parts of the keys are joined" attends 64x64 bf16 $shape form=causal N=70 M=500 D=64 W=80
+try "scores far from 0" attends 64x128 fp16 $shape form=far N=70 M=260 D=64 W=32
+try "rows without a key" attends 64x64 fp16 $shape form=lengths N=40 M=130 D=32 W=32
+try "dropout" attends 128x64 bf16 $shape form=dropout N=129 M=129 D=64 W=64
+try "no key past the last one is asked for, where it ends with a part of a tile" \
+  attends 64x128 fp16 form=documents B=2 H=4 G=2 N=65 M=64 D=16 W=16
+try "derivatives" weighs 4 64x64 fp16 case=plain
+try "of keys that several heads share, 128 keys" weighs 4 64x128 bf16 case=grouped N=70 M=200
+try "of masked keys, rows of 256 bytes" weighs 4 64x64 bf16 case=lengths N=70 M=80 D=128 W=128
+try "of a projection of all, 32 rows in panels" \
   weighs 4 128x64 fp16 case=lse N=130 M=70 D=80 W=96
 tap_done
