@@ -315,7 +315,7 @@ $(o.body)
 //@ end
 //@ if k.walks then
 
-  int batch = 0;  // of the tile that is written
+  [[maybe_unused]] int batch = 0;  // of the tile that is written
 //@ end
 //@ part("parts/tails.cu")
 //@ if k.row_states then

@@ -89,9 +89,11 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step)
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
+      for (int e = 0; e < 4; ++e) {
         rows[step][e] =
             nn_pack<T>(scores.at[step * 8 + e * 2], scores.at[step * 8 + e * 2 + 1]);
+        nn_wgmma_hold(rows[step][e]);
+      }
     hold();
     nn_wgmma_fence();
 #pragma unroll

@@ -14,6 +14,7 @@ template <int N> NN_DEV void nn_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 NN_DEV void nn_wgmma_hold(float &x) { asm volatile("" : "+f"(x)::"memory"); }
+NN_DEV void nn_wgmma_hold(unsigned &x) { asm volatile("" : "+r"(x)::"memory"); }
 
 // The sums of N columns as asm's operands, and their names in its text.
 #define NN_D4(c, i) "+" c(d[i]), "+" c(d[i + 1]), "+" c(d[i + 2]), "+" c(d[i + 3])

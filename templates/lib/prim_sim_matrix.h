@@ -64,6 +64,7 @@ NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leadin
 NN_DEV void nn_wgmma_fence() {}
 NN_DEV void nn_wgmma_commit() { cusim_product_commit(); }
 NN_DEV void nn_wgmma_hold(float &) {}
+NN_DEV void nn_wgmma_hold(unsigned &) {}
 template <int N> NN_DEV void nn_wgmma_wait() { cusim_product_wait(N); }
 template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
