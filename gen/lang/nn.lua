@@ -168,13 +168,11 @@ end)
 
 -- entry(name, f, ...): runs f; outputs and updates that f makes belong to the entry `name`, which
 -- is run by itself: train, eval, or any other name. Those outside of any belong to "infer". Entries
--- share parameters and states.
+-- share parameters and states. What f makes in the entry train is in training (nn.in_training), by
+-- nn.train or not.
 function nn.entry(name, f, ...)
   want_function("entry", name, f)
-  local outer = core.entry(name)
-  local result = table.pack(f(...))
-  core.entry(outer)
-  return table.unpack(result, 1, result.n)
+  return tools.run_entry(name, f, ...)
 end
 
 -- A result of the model.

@@ -8,7 +8,8 @@ local count, amount = tools.count, tools.amount
 local REQUIRED = tools.REQUIRED
 
 local mode = tools.training
--- {active = in the entry train, step = how many steps there were, scaled = of a scaled loss}
+-- {active = in the entry train, step = how many steps there were, where counted, scaled = of a scaled
+-- loss}
 
 -- trains(): whether this compilation is for training: by `nngen train`, or for the entry train or
 -- eval.
@@ -20,10 +21,34 @@ function nn.in_training() return mode.active end
 
 -- training_step(): how many steps of training there were, an i32 tensor (1), for what differs from
 -- step to step, as numbers by chance do; outside of the entry train a constant 0.
-function nn.training_step() return mode.step or nn.index({1}, 1) end
+function nn.training_step() return tools.step_counted() or nn.index({1}, 1) end
 -- The same for nn.random, which takes numbers, too.
-local function step_now() return mode.step or 0 end
+local function step_now() return tools.step_counted() or 0 end
 tools.step_now = step_now
+
+-- In the entry train the state of how many steps there were. In one that a model writes itself it
+-- is there, and counts, where something asks for it.
+function tools.step_counted()
+  if not mode.active then return nil end
+  if not mode.step then
+    mode.step = core.state("train.step", {1}, "i32", "constant", 0)
+    core.update(mode.step, mode.step + 1)
+  end
+  return mode.step
+end
+
+-- Runs f(...) as what the entry `name` is made by: in the entry train layers are made as they train.
+function tools.run_entry(name, f, ...)
+  local active, outer = mode.active, core.entry(name)
+  mode.active = name == "train"
+  if mode.active and not mode.seeded then
+    mode.seeded, mode.seed = true, tools.config({seed = 0}, "of the run").seed
+  end
+  local result = table.pack(f(...))
+  mode.active = active
+  core.entry(outer)
+  return table.unpack(result, 1, result.n)
+end
 
 -- What stays of x in training: booleans, each true with probability 1 - p; of the whole channel if
 -- by_channel. nil: all stays.
@@ -347,11 +372,12 @@ function nn.train(batch, f, given)
     return made.loss
   end
   mode.smoothing, mode.smooths = set.label_smoothing, set.label_smoothing == 0
+  mode.seeded, mode.seed = true, set.seed
   nn.entry("train", function()
-    local step = core.state("train.step", {1}, "i32", "constant", 0)
+    local counted = mode.step -- by another part of the entry
+    local step = counted or core.state("train.step", {1}, "i32", "constant", 0)
     local total = core.state("train.steps", {1}, "i32", "constant", 1000)
-    mode.active, mode.step, mode.seed = true, step, set.seed
-    mode.scaled = verb.loss_scaling
+    mode.step, mode.scaled = step, verb.loss_scaling
     local loss = values("train")
     local updates, all = step, total -- of parameters
     if set.accumulate > 1 then updates, all = step // set.accumulate, total // set.accumulate end
@@ -372,8 +398,8 @@ function nn.train(batch, f, given)
       nn.scope("optimizer_step", follow, made, set.ema)
     end
     if made.norm then nn.output("train.grad_norm", made.norm) end
-    nn.update(step, step + 1)
-    mode.active, mode.step, mode.scaled = false, nil, false
+    if not counted then nn.update(step, step + 1) end
+    mode.scaled = false
   end)
   nn.entry("eval", function()
     local valid = nn.input("valid", {1}, {dtype = "i32", below = batch + 1})
