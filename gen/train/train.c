@@ -252,9 +252,7 @@ static int load(Train *t, Error *err) {
   if (!code) code = train_open_params(t, err);
   if (!code) code = params_fill(t->params, t->loaded, &t->filled, err);
   range_pop(t->device);
-  double done = 0;
-  if (!code && t->step >= 0) code = tensor_read_doubles(t->loaded, t->step, &done, 1, err);
-  t->first = t->done = t->read = (int64_t)done;
+  t->done = t->read = t->first;
   if (!code) code = open_feed(t, err);
   if (!code) code = tap_open(t->loaded, t->metrics.tensor, t->metrics.count, &t->metrics.tap, err);
   return code ? code : train_write_steps(t, err);

@@ -121,7 +121,6 @@ static int search_states(Search *search, int64_t step, Error *err) {
 // Restores the states of this process's last checkpoint, or those it started with.
 static int go_back(Train *t, Error *err) {
   char path[4096];
-  double done = 0;
   snprintf(path, sizeof path, "%s/%s_last.safetensors", t->folder, t->model);
   if (t->saved >= 0) {
     params_close(t->params);
@@ -131,8 +130,7 @@ static int go_back(Train *t, Error *err) {
   }
   int code = params_fill(t->params, t->loaded, NULL, err);
   if (!code) code = train_write_steps(t, err);
-  if (!code && t->step >= 0) code = tensor_read_doubles(t->loaded, t->step, &done, 1, err);
-  t->done = (int64_t)done;
+  t->done = t->saved >= 0 ? t->saved : t->first;
   if (code) return code;
   loader_close(t->loader);
   t->loader = NULL;

@@ -300,11 +300,13 @@ static int check_states(const Train *t, const Weights *weights, const char *path
 }
 
 static void take_notes(Train *t, const Weights *weights) {
-  const char *best = weights_metadata(weights, "nngen_best"),
+  const char *step = weights_metadata(weights, "nngen_step"),
+             *best = weights_metadata(weights, "nngen_best"),
              *sums = weights_metadata(weights, "nngen_epoch_sums"),
              *bad = weights_metadata(weights, "nngen_bad_epochs");
   if (best && isfinite(atof(best))) // NaN, once kept as the best, is none
     t->has_best = t->has_stored = true, t->best = t->stored = atof(best);
+  if (step) t->first = atoll(step);
   if (bad) t->bad_epochs = atoll(bad);
   char *at = (char *)sums;
   if (sums) t->metrics.weight = strtod(sums, &at);

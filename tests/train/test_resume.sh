@@ -53,6 +53,18 @@ mixed() { # what else a run keeps: the loss's scale, averages, gradients that ar
 }
 ok "fp16, averages, accumulated gradients" mixed
 
+by_hand() { # by_hand FOLDER STEPS OPTIONS...: entries that the model writes itself
+  build/nngen train tests/train/by_hand.lua --data "$from" --quiet --out-dir "$work/$1" \
+    --steps "$2" "${@:3}"
+}
+counted() { # their steps are counted, too
+  by_hand hand1 17 && by_hand hand2 7 && by_hand hand2 17 --resume >"$work/said" &&
+    grep -q "resumed   after step 7" "$work/said" &&
+    cmp "$work"/hand[12]/by_hand_final_weights.safetensors &&
+    diff <(steps_of "$work/hand1" | grep -v eval) <(steps_of "$work/hand2" | grep -v eval)
+}
+ok "entries written by hand" counted
+
 refused() { # refused TEXT OPTIONS... -- OTHERS...: a run with others does not go on with its states
   local text=$1 made=; shift
   while [ "$1" != -- ]; do made="$made $1"; shift; done; shift
