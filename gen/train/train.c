@@ -149,15 +149,16 @@ static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) 
 
 // A last batch that is short is filled up with copies of its last example.
 static void warn_of_padding(const Train *t) {
-  const char *names = setting(t, "counts_padding");
+  const char *names = setting(t, "counts_padding"),
+             *cure = "return one number for each example, made of that alone, or give";
   char text[512];
   long long count = t->test ? (long long)dataset_count(t->test) : 0, left = count % t->batch;
+  if (!names && t->valid < 0) names = "numbers", cure = "give"; // of an entry without nn.train
   if (!names || !left || t->silent) return;
   snprintf(text, sizeof text,
            "eval %.200s: the last batch has %lld of %lld examples, and copies of the last one "
-           "count for the rest; return one number for each example, made of that alone, or give a "
-           "--batch that divides %lld",
-           names, left, (long long)t->batch, count);
+           "count for the rest; %s a --batch that divides %lld",
+           names, left, (long long)t->batch, cure, count);
   log_to_stderr().write(NULL, LogWarning, text);
 }
 

@@ -192,7 +192,7 @@ int train_write_best(Train *t, Error *err) {
   path_of(t, "best", path, sizeof path);
   int code = checkpoint_write(path, s->kept, s->nkept, s->notes.pairs, err);
   if (code) return code;
-  t->has_stored = true;
+  t->has_stored = t->wrote_best = true;
   t->stored = t->best;
   train_drop_best(t);
   return ExitOk;

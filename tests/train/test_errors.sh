@@ -175,7 +175,7 @@ scaled() { # pictures of another size than the model's
   pictures "$work/scaled" test/c/2 test/d/0 &&
     run --data "$work/scaled" --steps 1 --out-dir "$work/w" >"$work/said" &&
     grep "^scaled" "$work/said" | diff - \
-      <(echo "scaled    2 of 16 test pictures, of 9 x 8 pixels, to 8 x 8")
+      <(echo "scaled    2 of 16 test pictures, of 8 x 9 pixels (width, height), to 8 x 8")
 }
 ok "pictures that are scaled" scaled
 flipped() { # a byte of its pixels, before the first step

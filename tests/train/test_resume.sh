@@ -58,12 +58,15 @@ by_hand() { # by_hand FOLDER STEPS OPTIONS...: entries that the model writes its
     --steps "$2" "${@:3}"
 }
 counted() { # their steps are counted, too
-  by_hand hand1 17 && by_hand hand2 7 && by_hand hand2 17 --resume >"$work/said" &&
+  by_hand hand1 17 2>"$work/warned" && by_hand hand2 7 && by_hand hand2 17 --resume >"$work/said" &&
     grep -q "resumed   after step 7" "$work/said" &&
     cmp "$work"/hand[12]/by_hand_final_weights.safetensors &&
     diff <(steps_of "$work/hand1" | grep -v eval) <(steps_of "$work/hand2" | grep -v eval)
 }
 ok "entries written by hand" counted
+ok "padding that counts in an evaluation written by hand is said" grep -q \
+  "warning: eval numbers: the last batch has 4 of 8 examples, .*; give a --batch that divides 20" \
+  "$work/warned"
 
 refused() { # refused TEXT OPTIONS... -- OTHERS...: a run with others does not go on with its states
   local text=$1 made=; shift
@@ -119,6 +122,14 @@ middle() {
     [ -s "$work/want" ] && diff "$work/want" "$work/got"
 }
 ok "means of an epoch that was cut in two" middle
+printed() { # what a line says of an epoch, and of the files that are there
+  local at=$work/printed rate
+  train --epochs 1 --tensorboard --out-dir "$at" >"$work/said" || return
+  rate=$(sed -n 's/.*"step":10,.*"lr":\([^,]*\),.*/\1/p' "$at/log.jsonl")
+  grep -q "^epoch 1 .* lr $(printf %.4g "$rate") " "$work/said" &&
+    grep -q "^wrote  *$at/tiny_{last,best,final_weights}.safetensors, log.jsonl, events" "$work/said"
+}
+ok "the last rate of an epoch, the files of a run" printed
 finished() { # there is nothing left to do, and nothing changes
   cp -r "$work/whole" "$work/finished" &&
     build/nngen train tests/train/tiny.lua --data "$work/data" $options \
