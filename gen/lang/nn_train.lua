@@ -330,6 +330,8 @@ function nn.train(batch, f, given)
                             warmup = o.warmup, epochs = o.epochs, clip_norm = o.clip_norm + 0.0,
                             freeze = "", seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
                             label_smoothing = 0.0}, "of the run")
+  local decay = tools.config({weight_decay = (given.weight_decay or
+                              tools.own_decay(set.optimizer)) + 0.0}, "of the run").weight_decay
   local verb = tools.config({loss_scaling = false, eval_examples = 0}, "of the verb")
   if set.lr < 0 then fail("train: lr = %g: wants 0 or more", set.lr) end
   if set.epochs < 1 or set.epochs > 1000000000 then
@@ -387,10 +389,10 @@ function nn.train(batch, f, given)
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
                  loss_scaling = verb.loss_scaling, no_decay = o.no_decay, groups = o.groups}
     -- the options of another one, --optimizer, are its own defaults
-    local own = set.optimizer == o.optimizer
-    for _, key in ipairs(of_optimizers) do
-      if given[key] ~= nil and (own or key == "weight_decay") then how[key] = given[key] end
+    for _, key in ipairs(set.optimizer == o.optimizer and of_optimizers or {}) do
+      how[key] = given[key]
     end
+    how.weight_decay = decay
     local made = tools.optimize(loss, how, listed(set.freeze))
     nn.output("train.lr", factor * set.lr)
     if set.ema > 0 then
