@@ -169,7 +169,10 @@ optimizers.muon = {
 -- ---- what options may be ------------------------------------------------------------------------
 
 -- The weight decay of an optimizer whose options do not say it.
-function tools.own_decay(name) return optimizers[name] and optimizers[name].known.weight_decay or 0 end
+function tools.own_decay(name)
+  local kind = optimizers[name]
+  return kind and kind.known.weight_decay or 0
+end
 
 -- The numbers from `least` up to, but not, `below`.
 local any_size = {least = 0, below = math.huge, text = "a number, 0 or more"}

@@ -8,8 +8,8 @@ local count, amount = tools.count, tools.amount
 local REQUIRED = tools.REQUIRED
 
 local mode = tools.training
--- {active = in the entry train, step = how many steps there were, where counted, scaled = of a scaled
--- loss}
+-- {active = in the entry train, step = how many steps there were, where counted,
+-- scaled = of a scaled loss}
 
 -- trains(): whether this compilation is for training: by `nngen train`, or for the entry train or
 -- eval.
@@ -37,7 +37,8 @@ function tools.step_counted()
   return mode.step
 end
 
--- Runs f(...) as what the entry `name` is made by: in the entry train layers are made as they train.
+-- Runs f(...) as what the entry `name` is made by: in the entry train layers are made as they
+-- train.
 function tools.run_entry(name, f, ...)
   local active, outer = mode.active, core.entry(name)
   mode.active = name == "train"

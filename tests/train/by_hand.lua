@@ -1,6 +1,6 @@
 -- Entries that a model writes itself: two networks, each with an optimizer of its own. In the entry
--- train batch norm takes the statistics of the batch and moves the running ones, dropout drops other
--- elements at each step. 8x8 pictures of one channel.
+-- train batch norm takes the statistics of the batch and moves the running ones, dropout drops
+-- other elements at each step. 8x8 pictures of one channel.
 local nn = require "nn"
 local cfg = nn.config{batch = 8}
 

@@ -45,7 +45,7 @@ spoilt_start() { # weights that hold a NaN
       seek=$(($(stat -c %s "$file") - 4)) &&
     fails 1 "step 1: 'fc.weight' was NaN before the first step" \
       run $data --init "$file" --out-dir "$work/spoilt" &&
-    fails 1 "begin with other weights (--check-finite looks at them first); there is no checkpoint" \
+    fails 1 "begin with other weights (--check-finite looks at them first); there is no check" \
       run $data --init "$file" --out-dir "$work/spoilt"
 }
 ok "initial weights that hold a NaN" spoilt_start

@@ -127,7 +127,8 @@ printed() { # what a line says of an epoch, and of the files that are there
   train --epochs 1 --tensorboard --out-dir "$at" >"$work/said" || return
   rate=$(sed -n 's/.*"step":10,.*"lr":\([^,]*\),.*/\1/p' "$at/log.jsonl")
   grep -q "^epoch 1 .* lr $(printf %.4g "$rate") " "$work/said" &&
-    grep -q "^wrote  *$at/tiny_{last,best,final_weights}.safetensors, log.jsonl, events" "$work/said"
+    grep -q "^wrote  *$at/tiny_{last,best,final_weights}.safetensors, log.jsonl, events" \
+      "$work/said"
 }
 ok "the last rate of an epoch, the files of a run" printed
 finished() { # there is nothing left to do, and nothing changes
