@@ -22,6 +22,7 @@ local REQUIRED, whole, join, tensor = tools.REQUIRED, tools.whole, tools.join, t
 core.tools = tools
 tools.buffers = {}
 tools.inputs = {} -- by name
+tools.settings = {} -- of all nn.config, by name
 tools.training = {active = false, scaled = false, seed = 0} -- nn_train.lua
 function tools.define(signature, torch, f) return tools.declare(nn, signature, torch, f) end
 function tools.define_here(signature, torch, f)
@@ -204,6 +205,7 @@ local function config(defaults, whose)
       end
       values[name] = given == "true"
     else values[name] = given end
+    tools.settings[name] = values[name]
   end
   return setmetatable(values, {__index = function(_, name) -- nil would be an option's default
     fail("there is no setting '%s' in nn.config; it has: %s", tostring(name),

@@ -40,13 +40,14 @@ end
 -- Runs f(...) as what the entry `name` is made by: in the entry train layers are made as they
 -- train.
 function tools.run_entry(name, f, ...)
-  local active, outer = mode.active, core.entry(name)
+  local active, scaled, outer = mode.active, mode.scaled, core.entry(name)
   mode.active = name == "train"
+  mode.scaled = mode.active and tools.settings.loss_scaling == true
   if mode.active and not mode.seeded then
     mode.seeded, mode.seed = true, tools.config({seed = 0}, "of the run").seed
   end
   local result = table.pack(f(...))
-  mode.active = active
+  mode.active, mode.scaled = active, scaled
   core.entry(outer)
   return table.unpack(result, 1, result.n)
 end
@@ -380,7 +381,7 @@ function nn.train(batch, f, given)
     local counted = mode.step -- by another part of the entry
     local step = counted or core.state("train.step", {1}, "i32", "constant", 0)
     local total = core.state("train.steps", {1}, "i32", "constant", 1000)
-    mode.step, mode.scaled = step, verb.loss_scaling
+    mode.step = step
     local loss = values("train")
     local updates, all = step, total -- of parameters
     if set.accumulate > 1 then updates, all = step // set.accumulate, total // set.accumulate end
@@ -402,7 +403,6 @@ function nn.train(batch, f, given)
     end
     if made.norm then nn.output("train.grad_norm", made.norm) end
     if not counted then nn.update(step, step + 1) end
-    mode.scaled = false
   end)
   nn.entry("eval", function()
     local valid = nn.input("valid", {1}, {dtype = "i32", below = batch + 1})

@@ -64,6 +64,11 @@ counted() { # their steps are counted, too
     diff <(steps_of "$work/hand1" | grep -v eval) <(steps_of "$work/hand2" | grep -v eval)
 }
 ok "entries written by hand" counted
+overflows() { # a step that f16 cannot hold leaves nothing behind, running statistics included
+  by_hand hand3 10 --amp fp16 --set spike=true || return
+  [ "$(grep -nE '"loss":null' "$work/hand3/log.jsonl" | cut -d: -f1)" = 4 ]
+}
+ok "and a step of these that overflows" overflows
 ok "padding that counts in an evaluation written by hand is said" grep -q \
   "warning: eval numbers: the last batch has 4 of 8 examples, .*; give a --batch that divides 20" \
   "$work/warned"
