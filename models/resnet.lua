@@ -46,7 +46,7 @@ end
 local function build(blocks, o)
   local cfg = nn.config{batch = nn.trains() and 128 or 1,
                         stem = nn.trains() and "cifar" or "imagenet", size = 0, classes = 0,
-                        width = 64, label_smoothing = 0.0, augment = true}
+                        width = 64, label_smoothing = 0.0, augment = true, nesterov = true}
   local cifar = cfg.stem == "cifar"
   assert(cifar or cfg.stem == "imagenet", "stem is imagenet or cifar")
   local size = cfg.size > 0 and cfg.size or (cifar and 32 or 224)
@@ -71,8 +71,8 @@ local function build(blocks, o)
     local smoothed = {label_smoothing = cfg.label_smoothing, reduction = "none"}
     return {loss = logits:cross_entropy(labels, smoothed),
             accuracy = logits:accuracy(labels)}
-  end, {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 5e-4, schedule = "cosine",
-        warmup = 500, epochs = 20})
+  end, {lr = 0.1, momentum = 0.9, nesterov = cfg.nesterov, weight_decay = 5e-4,
+        schedule = "cosine", warmup = 500, epochs = 20})
 end
 
 return {build = build, stem = stem, stages = stages}

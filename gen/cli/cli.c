@@ -100,6 +100,8 @@ static const Option options[] = {
      "of the learning rate (the model's)"},
     {"clip-norm", KindSetting, 0, "train", "X",
      "largest norm of the gradient; 0: any (the model's)"},
+    {"weight-decay", KindSetting, 0, "train", "X",
+     "weight decay of parameters without one of their own (the model's)"},
     {"freeze", KindList, AT(freeze), "train", "PATTERN,..",
      "parameters that are not trained: 'layer1.*'"},
     {"accumulate", KindSetting, 0, "train", "N",

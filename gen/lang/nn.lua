@@ -22,6 +22,7 @@ local REQUIRED, whole, join, tensor = tools.REQUIRED, tools.whole, tools.join, t
 core.tools = tools
 tools.buffers = {}
 tools.inputs = {} -- by name
+tools.settings = {} -- of all nn.config, by name
 tools.training = {active = false, scaled = false, seed = 0} -- nn_train.lua
 function tools.define(signature, torch, f) return tools.declare(nn, signature, torch, f) end
 function tools.define_here(signature, torch, f)
@@ -168,13 +169,11 @@ end)
 
 -- entry(name, f, ...): runs f; outputs and updates that f makes belong to the entry `name`, which
 -- is run by itself: train, eval, or any other name. Those outside of any belong to "infer". Entries
--- share parameters and states.
+-- share parameters and states. What f makes in the entry train is in training (nn.in_training), by
+-- nn.train or not.
 function nn.entry(name, f, ...)
   want_function("entry", name, f)
-  local outer = core.entry(name)
-  local result = table.pack(f(...))
-  core.entry(outer)
-  return table.unpack(result, 1, result.n)
+  return tools.run_entry(name, f, ...)
 end
 
 -- A result of the model.
@@ -206,6 +205,7 @@ local function config(defaults, whose)
       end
       values[name] = given == "true"
     else values[name] = given end
+    tools.settings[name] = values[name]
   end
   return setmetatable(values, {__index = function(_, name) -- nil would be an option's default
     fail("there is no setting '%s' in nn.config; it has: %s", tostring(name),

@@ -168,6 +168,12 @@ optimizers.muon = {
 
 -- ---- what options may be ------------------------------------------------------------------------
 
+-- The weight decay of an optimizer whose options do not say it.
+function tools.own_decay(name)
+  local kind = optimizers[name]
+  return kind and kind.known.weight_decay or 0
+end
+
 -- The numbers from `least` up to, but not, `below`.
 local any_size = {least = 0, below = math.huge, text = "a number, 0 or more"}
 local share = {least = 0, below = 1, text = "a number from 0 up to, but not, 1"}

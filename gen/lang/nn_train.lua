@@ -8,7 +8,8 @@ local count, amount = tools.count, tools.amount
 local REQUIRED = tools.REQUIRED
 
 local mode = tools.training
--- {active = in the entry train, step = how many steps there were, scaled = of a scaled loss}
+-- {active = in the entry train, step = how many steps there were, where counted,
+-- scaled = of a scaled loss}
 
 -- trains(): whether this compilation is for training: by `nngen train`, or for the entry train or
 -- eval.
@@ -20,10 +21,36 @@ function nn.in_training() return mode.active end
 
 -- training_step(): how many steps of training there were, an i32 tensor (1), for what differs from
 -- step to step, as numbers by chance do; outside of the entry train a constant 0.
-function nn.training_step() return mode.step or nn.index({1}, 1) end
+function nn.training_step() return tools.step_counted() or nn.index({1}, 1) end
 -- The same for nn.random, which takes numbers, too.
-local function step_now() return mode.step or 0 end
+local function step_now() return tools.step_counted() or 0 end
 tools.step_now = step_now
+
+-- In the entry train the state of how many steps there were. In one that a model writes itself it
+-- is there, and counts, where something asks for it.
+function tools.step_counted()
+  if not mode.active then return nil end
+  if not mode.step then
+    mode.step = core.state("train.step", {1}, "i32", "constant", 0)
+    core.update(mode.step, mode.step + 1)
+  end
+  return mode.step
+end
+
+-- Runs f(...) as what the entry `name` is made by: in the entry train layers are made as they
+-- train.
+function tools.run_entry(name, f, ...)
+  local active, scaled, outer = mode.active, mode.scaled, core.entry(name)
+  mode.active = name == "train"
+  mode.scaled = mode.active and tools.settings.loss_scaling == true
+  if mode.active and not mode.seeded then
+    mode.seeded, mode.seed = true, tools.config({seed = 0}, "of the run").seed
+  end
+  local result = table.pack(f(...))
+  mode.active, mode.scaled = active, scaled
+  core.entry(outer)
+  return table.unpack(result, 1, result.n)
+end
 
 -- What stays of x in training: booleans, each true with probability 1 - p; of the whole channel if
 -- by_channel. nil: all stays.
@@ -305,6 +332,8 @@ function nn.train(batch, f, given)
                             warmup = o.warmup, epochs = o.epochs, clip_norm = o.clip_norm + 0.0,
                             freeze = "", seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
                             label_smoothing = 0.0}, "of the run")
+  local decay = tools.config({weight_decay = (given.weight_decay or
+                              tools.own_decay(set.optimizer)) + 0.0}, "of the run").weight_decay
   local verb = tools.config({loss_scaling = false, eval_examples = 0}, "of the verb")
   if set.lr < 0 then fail("train: lr = %g: wants 0 or more", set.lr) end
   if set.epochs < 1 or set.epochs > 1000000000 then
@@ -347,11 +376,12 @@ function nn.train(batch, f, given)
     return made.loss
   end
   mode.smoothing, mode.smooths = set.label_smoothing, set.label_smoothing == 0
+  mode.seeded, mode.seed = true, set.seed
   nn.entry("train", function()
-    local step = core.state("train.step", {1}, "i32", "constant", 0)
+    local counted = mode.step -- by another part of the entry
+    local step = counted or core.state("train.step", {1}, "i32", "constant", 0)
     local total = core.state("train.steps", {1}, "i32", "constant", 1000)
-    mode.active, mode.step, mode.seed = true, step, set.seed
-    mode.scaled = verb.loss_scaling
+    mode.step = step
     local loss = values("train")
     local updates, all = step, total -- of parameters
     if set.accumulate > 1 then updates, all = step // set.accumulate, total // set.accumulate end
@@ -361,10 +391,10 @@ function nn.train(batch, f, given)
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
                  loss_scaling = verb.loss_scaling, no_decay = o.no_decay, groups = o.groups}
     -- the options of another one, --optimizer, are its own defaults
-    local own = set.optimizer == o.optimizer
-    for _, key in ipairs(of_optimizers) do
-      if given[key] ~= nil and (own or key == "weight_decay") then how[key] = given[key] end
+    for _, key in ipairs(set.optimizer == o.optimizer and of_optimizers or {}) do
+      how[key] = given[key]
     end
+    how.weight_decay = decay
     local made = tools.optimize(loss, how, listed(set.freeze))
     nn.output("train.lr", factor * set.lr)
     if set.ema > 0 then
@@ -372,8 +402,7 @@ function nn.train(batch, f, given)
       nn.scope("optimizer_step", follow, made, set.ema)
     end
     if made.norm then nn.output("train.grad_norm", made.norm) end
-    nn.update(step, step + 1)
-    mode.active, mode.step, mode.scaled = false, nil, false
+    if not counted then nn.update(step, step + 1) end
   end)
   nn.entry("eval", function()
     local valid = nn.input("valid", {1}, {dtype = "i32", below = batch + 1})

@@ -149,15 +149,16 @@ static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) 
 
 // A last batch that is short is filled up with copies of its last example.
 static void warn_of_padding(const Train *t) {
-  const char *names = setting(t, "counts_padding");
+  const char *names = setting(t, "counts_padding"),
+             *cure = "return one number for each example, made of that alone, or give";
   char text[512];
   long long count = t->test ? (long long)dataset_count(t->test) : 0, left = count % t->batch;
+  if (!names && t->valid < 0) names = "numbers", cure = "give"; // of an entry without nn.train
   if (!names || !left || t->silent) return;
   snprintf(text, sizeof text,
            "eval %.200s: the last batch has %lld of %lld examples, and copies of the last one "
-           "count for the rest; return one number for each example, made of that alone, or give a "
-           "--batch that divides %lld",
-           names, left, (long long)t->batch, count);
+           "count for the rest; %s a --batch that divides %lld",
+           names, left, (long long)t->batch, cure, count);
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
@@ -252,9 +253,7 @@ static int load(Train *t, Error *err) {
   if (!code) code = train_open_params(t, err);
   if (!code) code = params_fill(t->params, t->loaded, &t->filled, err);
   range_pop(t->device);
-  double done = 0;
-  if (!code && t->step >= 0) code = tensor_read_doubles(t->loaded, t->step, &done, 1, err);
-  t->first = t->done = t->read = (int64_t)done;
+  t->done = t->read = t->first;
   if (!code) code = open_feed(t, err);
   if (!code) code = tap_open(t->loaded, t->metrics.tensor, t->metrics.count, &t->metrics.tap, err);
   return code ? code : train_write_steps(t, err);

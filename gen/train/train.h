@@ -54,7 +54,7 @@ typedef struct Train {
   double begin,
       aside; // start of the first step, by train_now; seconds since then spent outside steps
   double best, stored; // the best accuracy (or lowest loss, negative) of eval; that of _best
-  bool has_best, has_stored, warned_log, warned_best;
+  bool has_best, has_stored, wrote_best, warned_log, warned_best;
   Saving *unwritten; // the best, as long as it cannot be written; null: it is
   char bad[256];     // what is not finite, and ends the run; "": nothing
   int64_t skipped;   // updates in a row whose gradients are not finite

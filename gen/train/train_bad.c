@@ -11,6 +11,7 @@
 typedef struct Search {
   Train *train;
   char found[512]; // the message; "": nothing found yet
+  bool given;      // it was in the weights that the run began with
 } Search;
 
 // *bad: the first value of a tensor that is not finite; 0 if all are finite.
@@ -111,7 +112,12 @@ static int search_states(Search *search, int64_t step, Error *err) {
     double bad = 0;
     if (tensor->role != RoleState || !dtype_is_float(tensor->dtype)) continue;
     code = find_in(t, i, &bad, err);
-    if (!code && bad)
+    if (code || !bad) continue;
+    search->given = step == 1;
+    if (search->given)
+      snprintf(search->found, sizeof search->found, "'%s' was %s before the first step",
+               tensor->name, said(bad));
+    else
       snprintf(search->found, sizeof search->found, "'%s' was already %s after step %lld",
                tensor->name, said(bad), (long long)step - 1);
   }
@@ -121,7 +127,6 @@ static int search_states(Search *search, int64_t step, Error *err) {
 // Restores the states of this process's last checkpoint, or those it started with.
 static int go_back(Train *t, Error *err) {
   char path[4096];
-  double done = 0;
   snprintf(path, sizeof path, "%s/%s_last.safetensors", t->folder, t->model);
   if (t->saved >= 0) {
     params_close(t->params);
@@ -131,8 +136,7 @@ static int go_back(Train *t, Error *err) {
   }
   int code = params_fill(t->params, t->loaded, NULL, err);
   if (!code) code = train_write_steps(t, err);
-  if (!code && t->step >= 0) code = tensor_read_doubles(t->loaded, t->step, &done, 1, err);
-  t->done = (int64_t)done;
+  t->done = t->saved >= 0 ? t->saved : t->first;
   if (code) return code;
   loader_close(t->loader);
   t->loader = NULL;
@@ -179,11 +183,12 @@ int train_find_bad(Train *t, Error *err) {
   Error failed = {0};
   if (search_steps(&search, &began, &failed) && !search.found[0])
     snprintf(search.found, sizeof search.found, "the cause was not found: %.400s", failed.message);
-  return err_set(
-      err, ExitMismatch,
-      "%s; step %lld: %s\na smaller --lr, a longer --warmup or --clip-norm 1 may help; %s", t->bad,
-      (long long)began,
-      search.found[0] ? search.found : "run again kernel by kernel, all values are finite",
-      t->saved < 0 && !t->cli->resume ? "there is no checkpoint yet"
-                                      : "the last checkpoint is kept");
+  const char *found =
+      search.found[0] ? search.found : "run again kernel by kernel, all values are finite";
+  const char *cure = search.given ? "begin with other weights (--check-finite looks at them first)"
+                                  : "a smaller --lr, a longer --warmup or --clip-norm 1 may help";
+  return err_set(err, ExitMismatch, "%s; step %lld: %s\n%s; %s", t->bad, (long long)began, found,
+                 cure,
+                 t->saved < 0 && !t->cli->resume ? "there is no checkpoint yet"
+                                                 : "the last checkpoint is kept");
 }

@@ -46,9 +46,10 @@ static void report_scaling(const Dataset *data, const char *split) {
   Scaling s = dataset_scaling(data);
   const int64_t *shape = dataset_shape(data);
   if (s.count)
-    printf("scaled    %lld of %lld %s pictures, of %d x %d pixels%s, to %lld x %lld\n",
-           (long long)s.count, (long long)dataset_count(data), split, s.height, s.width,
-           s.others ? " and other sizes" : "", (long long)shape[1], (long long)shape[2]);
+    printf("scaled    %lld of %lld %s pictures, of %d x %d pixels (width, height)%s, to %lld x "
+           "%lld\n",
+           (long long)s.count, (long long)dataset_count(data), split, s.width, s.height,
+           s.others ? " and other sizes" : "", (long long)shape[2], (long long)shape[1]);
 }
 
 void train_report_begin(const Train *t) {
@@ -88,10 +89,13 @@ int train_report_profiled(const Train *t, Error *err) {
   return ExitOk;
 }
 
+// Of the last step, or means over the epoch, but for the learning rate, which is the last step's
+// (the mean where an earlier process made the whole epoch).
 static void put_values(Buffer *line, const Metrics *m, bool mean) {
   for (int i = 0; i < m->count; i++) {
     if (mean ? m->missed[i] >= m->weight : !m->fresh[i]) continue; // no step had such a number
-    double value = mean ? train_mean(m, i) : m->value[i];
+    bool last = !mean || (!strcmp(m->name[i], "lr") && !isnan(m->value[i]));
+    double value = last ? m->value[i] : train_mean(m, i);
     buffer_put(line, "  %s %.4g", m->name[i], isnan(value) ? NAN : value); // of either sign: nan
   }
 }
@@ -152,7 +156,11 @@ void train_report_last(const Train *t, double seconds) {
       if (!strcmp(t->eval.name[i], "accuracy")) printf(", best accuracy %.4g", t->best);
   if (t->patience && t->bad_epochs >= t->patience)
     printf("; stopped: no improvement in %lld evaluations", (long long)t->bad_epochs);
-  printf("\nwrote     %s/%s_%s.safetensors, log.jsonl%s\n", t->folder, t->model,
-         t->saved == t->done ? "{last,final_weights}" : "final_weights",
+  bool last = t->saved == t->done, more = last || t->wrote_best;
+  printf("\nwrote     %s/%s_%s%s%s%s.safetensors, log.jsonl%s%s%s\n", t->folder, t->model,
+         more ? "{" : "", last ? "last," : "", t->wrote_best ? "best," : "",
+         more ? "final_weights}" : "final_weights",
+         t->cli->tensorboard ? ", events.out.tfevents.*" : "",
+         t->picture >= 0 && t->test ? ", reconstructions_*.png" : "",
          t->unwritten ? "; the best checkpoint could not be written" : "");
 }

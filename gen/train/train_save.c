@@ -192,7 +192,7 @@ int train_write_best(Train *t, Error *err) {
   path_of(t, "best", path, sizeof path);
   int code = checkpoint_write(path, s->kept, s->nkept, s->notes.pairs, err);
   if (code) return code;
-  t->has_stored = true;
+  t->has_stored = t->wrote_best = true;
   t->stored = t->best;
   train_drop_best(t);
   return ExitOk;
@@ -300,11 +300,13 @@ static int check_states(const Train *t, const Weights *weights, const char *path
 }
 
 static void take_notes(Train *t, const Weights *weights) {
-  const char *best = weights_metadata(weights, "nngen_best"),
+  const char *step = weights_metadata(weights, "nngen_step"),
+             *best = weights_metadata(weights, "nngen_best"),
              *sums = weights_metadata(weights, "nngen_epoch_sums"),
              *bad = weights_metadata(weights, "nngen_bad_epochs");
   if (best && isfinite(atof(best))) // NaN, once kept as the best, is none
     t->has_best = t->has_stored = true, t->best = t->stored = atof(best);
+  if (step) t->first = atoll(step);
   if (bad) t->bad_epochs = atoll(bad);
   char *at = (char *)sums;
   if (sums) t->metrics.weight = strtod(sums, &at);

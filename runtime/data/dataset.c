@@ -36,7 +36,10 @@ int dataset_check_label(const Dataset *dataset, const char *path, int64_t record
                         int classes, Error *err) {
   const char *kind = dataset->form->kind;
   int most = (classes ? classes : INT_MAX) - 1, model = dataset->options.classes;
-  if (label < 0 || label > most)
+  if (label < 0)
+    return err_set(err, ExitBadInput, "%s '%s', record %lld: label %lld: classes count from 0",
+                   kind, path, (long long)record, (long long)label);
+  if (label > most)
     return err_set(err, ExitBadInput,
                    "%s '%s', record %lld: label %lld, expected 0 to %d; is the file damaged?", kind,
                    path, (long long)record, (long long)label, most);

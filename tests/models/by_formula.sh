@@ -16,12 +16,12 @@ schedules() {
     plainly tests/models/optim.lua --entry infer --output "$work/schedules.got" &&
     reference compare "$work/schedules" "$work/schedules.got" 1e-5
 }
-statistics() { # of a batch norm, after three steps
-  local at=$work/statistics x
+statistics() { # statistics ENTRY OPTIONS...: of a batch norm, after three steps
+  local at=$work/statistics_$1 x entry=$1; shift
   reference statistics "$at" && x=x=$at/in/x.npy || return
-  plainly tests/models/statistics.lua --check --entry train --steps 3 --input "$x" \
+  plainly tests/models/statistics.lua --check --entry $entry --steps 3 --input "$x" "$@" \
     --save "$at/after.safetensors" --output "$at/third" &&
-    plainly tests/models/statistics.lua --entry infer --input "$x" \
+    plainly tests/models/statistics.lua --entry infer --input "$x" "$@" \
       --weights "$at/after.safetensors" --output "$at/got" &&
     cp "$at/third/y.npy" "$at/got" && reference compare "$at/out" "$at/got" 2e-6
 }

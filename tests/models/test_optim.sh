@@ -62,5 +62,24 @@ if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
     "$work/pytorch"
 else skip "the formulas beside PyTorch's" "there is no torch"; fi
 ok "schedules" schedules
-ok "running statistics of a batch norm" statistics
+ok "running statistics of a batch norm" statistics train
+ok "the same in an entry of another name" statistics other --set other=true
+dropped() { # the entry train drops other elements at each step, by nn.train or not
+  cat >"$work/drop.lua" <<'END'
+local nn = require "nn"
+nn.entry("train", function() nn.output("y", nn.input("x", {400}):dropout(0.25)) end)
+END
+  local n
+  for n in 1 2; do
+    plainly "$work/drop.lua" --check --entry train --steps $n --output "$work/drop$n" || return
+    python3 - "$work/drop$n/y.npy" <<'END' || return
+import struct, sys
+values = open(sys.argv[1], "rb").read()[-1600:]
+zeros = sum(v == 0 for v in struct.unpack("<400f", values))
+if not 60 <= zeros <= 140: sys.exit(f"{zeros} of 400 are 0")
+END
+  done
+  ! cmp -s "$work"/drop[12]/y.npy
+}
+ok "dropout in an entry train that the model writes itself" dropped
 tap_done

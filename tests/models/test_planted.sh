@@ -80,11 +80,11 @@ fault "index maps: strides of the gradient by the image exchanged" gen/lang/ops.
   '/conv2d_data/,/conv2d_filter/{s#)/stride1, (w#)/stride2, (w#; s#pad2)/stride2#pad2)/stride1#}' \
   build/tests/gen/test_products
 . tests/models/by_formula.sh
-sound "no fault, no complaint about running statistics" statistics
+sound "no fault, no complaint about running statistics" statistics train
 fault "statistics: the running ones stay as they were" gen/lang/nn_norms.lua \
-  's/narrow(old + (now - old) \* momentum)/narrow(old)/' statistics
+  's/narrow(old + (now - old) \* momentum)/narrow(old)/' statistics train
 fault "statistics: a step normalises by those of the step before" gen/lang/nn_norms.lua \
-  's/local y = (x - mean) \* scale$/local y = (x - old_mean) * scale/' statistics
+  's/local y = (x - mean) \* scale$/local y = (x - old_mean) * scale/' statistics train
 sound "no fault, no complaint about schedules" schedules
 fault "schedule: a warm-up begins a step late" \
   gen/lang/nn_optim.lua 's/op.min((at + 1.0) \*/op.min(at */' schedules

@@ -227,8 +227,7 @@ static void arrays_refused(void **state) {
   refuse("a", kTrain, "npy", "/a/train_labels.npy': 3 labels for 4 pictures");
   write_array("a/train_images.npy", DtU8, kImages, 3, (int64_t[]){3, 2, 4});
   refuse("a", kTrain, "npy",
-         "/a/train_labels.npy', record 1: label -1, expected 0 to 2147483646; is the "
-         "file damaged?");
+         "/a/train_labels.npy', record 1: label -1: classes count from 0");
   write_array("a/train_labels.npy", DtI64, (int64_t[]){1, INT64_MAX, 5}, 1, (int64_t[]){3});
   refuse(
       "a", kTrain, "npy",

@@ -38,6 +38,17 @@ layer() { # each pattern counts; the name of a layer, without *, is all that the
     ! python3 tests/train/tensors.py same "$all" "$end" conv1.weight 2>/dev/null
 }
 ok "frozen parameters" layer
+spoilt_start() { # weights that hold a NaN
+  local file=$work/spoilt.safetensors
+  cp "$work/frozen0/tiny_final_weights.safetensors" "$file" &&
+    printf '\0\0\xc0\x7f' | dd of="$file" bs=1 conv=notrunc status=none \
+      seek=$(($(stat -c %s "$file") - 4)) &&
+    fails 1 "step 1: 'fc.weight' was NaN before the first step" \
+      run $data --init "$file" --out-dir "$work/spoilt" &&
+    fails 1 "begin with other weights (--check-finite looks at them first); there is no check" \
+      run $data --init "$file" --out-dir "$work/spoilt"
+}
+ok "initial weights that hold a NaN" spoilt_start
 ok "one pattern of two that matches nothing" fails 2 "--freeze 'layer9' matches no parameter" \
   run $data --freeze fc,layer9
 ok "everything frozen" fails 2 "no parameter to train" run $data --freeze '*'
@@ -175,7 +186,7 @@ scaled() { # pictures of another size than the model's
   pictures "$work/scaled" test/c/2 test/d/0 &&
     run --data "$work/scaled" --steps 1 --out-dir "$work/w" >"$work/said" &&
     grep "^scaled" "$work/said" | diff - \
-      <(echo "scaled    2 of 16 test pictures, of 9 x 8 pixels, to 8 x 8")
+      <(echo "scaled    2 of 16 test pictures, of 8 x 9 pixels (width, height), to 8 x 8")
 }
 ok "pictures that are scaled" scaled
 flipped() { # a byte of its pixels, before the first step

@@ -53,6 +53,26 @@ mixed() { # what else a run keeps: the loss's scale, averages, gradients that ar
 }
 ok "fp16, averages, accumulated gradients" mixed
 
+by_hand() { # by_hand FOLDER STEPS OPTIONS...: entries that the model writes itself
+  build/nngen train tests/train/by_hand.lua --data "$from" --quiet --out-dir "$work/$1" \
+    --steps "$2" "${@:3}"
+}
+counted() { # their steps are counted, too
+  by_hand hand1 17 2>"$work/warned" && by_hand hand2 7 && by_hand hand2 17 --resume >"$work/said" &&
+    grep -q "resumed   after step 7" "$work/said" &&
+    cmp "$work"/hand[12]/by_hand_final_weights.safetensors &&
+    diff <(steps_of "$work/hand1" | grep -v eval) <(steps_of "$work/hand2" | grep -v eval)
+}
+ok "entries written by hand" counted
+overflows() { # a step that f16 cannot hold leaves nothing behind, running statistics included
+  by_hand hand3 10 --amp fp16 --set spike=true || return
+  [ "$(grep -nE '"loss":null' "$work/hand3/log.jsonl" | cut -d: -f1)" = 4 ]
+}
+ok "and a step of these that overflows" overflows
+ok "padding that counts in an evaluation written by hand is said" grep -q \
+  "warning: eval numbers: the last batch has 4 of 8 examples, .*; give a --batch that divides 20" \
+  "$work/warned"
+
 refused() { # refused TEXT OPTIONS... -- OTHERS...: a run with others does not go on with its states
   local text=$1 made=; shift
   while [ "$1" != -- ]; do made="$made $1"; shift; done; shift
@@ -107,6 +127,15 @@ middle() {
     [ -s "$work/want" ] && diff "$work/want" "$work/got"
 }
 ok "means of an epoch that was cut in two" middle
+printed() { # what a line says of an epoch, and of the files that are there
+  local at=$work/printed rate
+  train --epochs 1 --tensorboard --out-dir "$at" >"$work/said" || return
+  rate=$(sed -n 's/.*"step":10,.*"lr":\([^,]*\),.*/\1/p' "$at/log.jsonl")
+  grep -q "^epoch 1 .* lr $(printf %.4g "$rate") " "$work/said" &&
+    grep -q "^wrote  *$at/tiny_{last,best,final_weights}.safetensors, log.jsonl, events" \
+      "$work/said"
+}
+ok "the last rate of an epoch, the files of a run" printed
 finished() { # there is nothing left to do, and nothing changes
   cp -r "$work/whole" "$work/finished" &&
     build/nngen train tests/train/tiny.lua --data "$work/data" $options \

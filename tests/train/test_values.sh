@@ -208,6 +208,19 @@ outside() {
   [ $(uniq "$work/losses" | wc -l) = 2 ] && [ $(head -2 "$work/losses" | uniq | wc -l) = 1 ]
 }
 ok "of parameters made outside of nn.train, too" outside
+decays() { # --weight-decay comes before the model's, which another optimizer keeps
+  local i=0 with
+  for with in "--set decay=0.5" "--weight-decay 0.5" "--set decay=0.2 --weight-decay 0.5" "" \
+    "--optimizer adamw --weight-decay 0.01" "--optimizer adamw --set decay=0.01" \
+    "--optimizer adamw --set decay=0.02"; do
+    train --steps 5 $with --out-dir "$work/decay$((++i))" || return
+  done
+  same() { cmp -s "$work"/decay{$1,$2}/tiny_final_weights.safetensors; }
+  same 1 2 && same 1 3 && ! same 1 4 && same 5 6 && ! same 5 7
+}
+ok "weight decay of the command line" decays
+ok "weight decay below 0" fails 2 "weight_decay = -1: wants a number, 0 or more" \
+  train --weight-decay -1
 ok "a bad decay" fails 2 "wants 0 (none) up to, but not, 1" train --ema 1.5
 
 # A parameter without dimensions, as CLIP's logit_scale is, trains as one of shape (1) does.

@@ -2,7 +2,7 @@
 -- pictures and dropout by the step. 8x8 pictures of one channel. --set case=...: one that is wrong.
 local nn = require "nn"
 local cfg = nn.config{batch = 8, width = 4, case = "", head = "fc", lr0 = 0.05,
-                      schedule0 = "cosine", classes = 4, flip = true}
+                      schedule0 = "cosine", classes = 4, flip = true, decay = 0.0}
 local B = cfg.batch
 
 local function network(x)
@@ -32,5 +32,6 @@ if cfg.case ~= "no_train" then
     if cfg.case == "apart" then loss = (x * x):mean{2, 3, 4} end
     if cfg.case == "no_loss" then return {accuracy = logits:accuracy(labels)} end
     return {loss = loss, accuracy = logits:accuracy(labels)}
-  end, {lr = cfg.lr0, momentum = 0.9, schedule = cfg.schedule0, epochs = 2})
+  end, {lr = cfg.lr0, momentum = 0.9, schedule = cfg.schedule0, epochs = 2,
+        weight_decay = cfg.decay})
 end
