@@ -27,9 +27,9 @@ for arch in "${gpus[@]}"; do
   for model in mlp lenet resnet18 resnet34; do
     for dtype in fp32 tf32 fp16 bf16; do
       [ $model = resnet34 ] && [ $dtype != fp16 ] && continue # the shapes of resnet18
-      # bf16 is fp16 under another name, and each GPU has a few of its own tiles, in fp32 fewer.
+      # bf16 is fp16 under another name; each GPU has a few of its own tiles, in fp32 hardly one.
       case $model$arch$dtype in
-        resnet*sm_80bf16 | resnet*sm_100abf16 | resnet*sm_100afp32) continue ;;
+        resnet*bf16 | resnet*sm_80fp32 | resnet*sm_100afp32) continue ;;
         resnet*) long || continue ;;
         *) few 3 || continue ;;
       esac
@@ -37,10 +37,8 @@ for arch in "${gpus[@]}"; do
     done
   done
 done
-for dtype in $(long && echo fp16 tf32); do
-  ok_or_skip "resnet18 $dtype sm_90a, batch 32" compiles sm_90a models/resnet18.lua --dtype $dtype \
-    --set batch=32
-done
+long && ok_or_skip "resnet18 fp16 sm_90a, batch 32" compiles sm_90a \
+  models/resnet18.lua --dtype fp16 --set batch=32
 # Filter gradients, which read both operands across k and write a rounded copy of the filter.
 long && ok_or_skip "resnet18 tf32 train sm_90a" compiles sm_90a models/resnet18.lua --dtype tf32 \
   --entry train --set batch=128 stem=cifar size=32 classes=10 augment=false

@@ -99,8 +99,8 @@ each() {
   [ $tried -ge $(long && echo 5 || echo 1) ] || { echo "only $tried candidates"; return 1; }
 }
 few 8 && ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
-few 8 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7
-few 8 && ok "candidates, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 5
+few 8 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7 7
+few 8 && ok "candidates, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 9
 few 8 && ok "candidates, conv fp16, channels in units" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 5
 few 8 && ok "candidates, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0" 2
 few 8 && ok "candidates, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0" 3
@@ -140,7 +140,6 @@ in_units() {
     { grep '= copy' "$work/log"; return 1; }
 }
 ok "channels in units, fp16" units fp16
-long && ok "channels in units, bf16" units bf16
 ok "7 x 7 in steps of 2: two pixels a unit" in_units 8 fp16 "conv 2 3 32 32 64 7 7 2 2 3 3 1 1 1"
 ok "the same of its gradient" in_units 8 bf16 "filter 12 3 80 80 64 7 7 2 2 3 3 1 1 1"
 ok "3 x 3 in steps of 1: a zero channel" in_units 4 fp16 "conv 2 3 32 32 64 3 3 1 1 1 1 1 1 1"

@@ -5,7 +5,6 @@
 long && {
   small 64 resnet50
   small 64 resnext50_32x4d
-  small 32 wide_resnet50_2
   small 64 densenet121
   small 64 fcn_resnet50
   small 64 googlenet
