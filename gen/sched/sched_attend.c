@@ -435,14 +435,14 @@ void attend_explain(const Group *g, const Arch *arch, FILE *file) {
               a.operand[i].issue);
   fprintf(file, "  tiles of scores: %.1f %% skipped, %.1f %% with conditions, %.1f %% plain\n",
           100 * s.skipped / all, 100 * s.mixed / all, 100 * s.plain / all);
-  fprintf(file, "  candidates (us):\n      place  rows  keys warps split  on SM   total\n");
+  fprintf(file, "  candidates (us):\n      place  rows  keys warps unit  split  on SM   total\n");
   for (int i = 0; i < count; i++) {
     const Tile *t = &list[i];
     bool chosen = t->m == g->tile.m && t->n == g->tile.n && t->tm == g->tile.tm &&
-                  t->splits == g->tile.splits;
+                  t->splits == g->tile.splits && t->unit == g->tile.unit;
     if (i >= kMostExplained && !chosen) continue;
-    fprintf(file, "  %c %6d %5d %5d %5d %5d %6d %7.2f\n", chosen ? '*' : ' ', i + 1, t->m, t->n,
-            t->threads / kWarp, t->splits, t->blocks, t->seconds * 1e6);
+    fprintf(file, "  %c %6d %5d %5d %5d %-5s %5d %6d %7.2f\n", chosen ? '*' : ' ', i + 1, t->m, t->n,
+            t->threads / kWarp, t->unit->name, t->splits, t->blocks, t->seconds * 1e6);
   }
   tuning_explain(g, file);
 }

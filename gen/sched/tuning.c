@@ -94,7 +94,7 @@ static bool is_problem(const char *text) {
 }
 
 static bool is_tile(const char *text) {
-  return matches(text, "^[0-9]+x[0-9]+ warps [0-9]+x[0-9]+ stages [0-9]+ parts [0-9]+$");
+  return matches(text, "^[0-9]+x[0-9]+ warps [0-9]+x[0-9]+ stages [0-9]+ parts [0-9]+( wgmma)?$");
 }
 
 static int check_entry(const Reader *r, const char *device, const char *problem, json_t *entry) {
@@ -347,7 +347,8 @@ const char *tuning_problem(const Group *g) {
                       (long long)t->pad[1], (long long)t->pad[2], (long long)t->pad[3], more);
 }
 
+// Attention has the same cuts for both units of tensor cores.
 const char *tuning_tile(Arena *arena, const Tile *t) {
-  return arena_printf(arena, "%dx%d warps %dx%d stages %d parts %d", t->m, t->n, t->tm, t->tn,
-                      t->stages, t->splits);
+  return arena_printf(arena, "%dx%d warps %dx%d stages %d parts %d%s", t->m, t->n, t->tm, t->tn,
+                      t->stages, t->splits, !t->tn && t->unit == &unit_wgmma ? " wgmma" : "");
 }

@@ -258,10 +258,12 @@ def products_of(instruction):
 
 
 def main_loop(sass):
-    """The shortest of the loops with the most products: (instructions, products of 16 x 8 x 16).
+    """The shortest of the loops with the most products: (instructions, those of its shortest way,
+    products of 16 x 8 x 16).
 
     A loop is what lies between a branch and its target before it: a label of nvdisasm's, an address
-    of cuobjdump's.
+    of cuobjdump's. The shortest way through it takes all its branches ahead, but for those around
+    products and copies to shared memory.
     """
     place, labels, instructions = {}, {}, []
     for line in sass.splitlines():
@@ -270,19 +272,27 @@ def main_loop(sass):
         elif found := re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;", line):
             place[int(found[1], 16)] = len(instructions)
             instructions.append(found[2])
+
+    def target(text):
+        found = re.search(r"\bBRA\b.*?(?:(\.L\w+)|\b0x([0-9a-f]+))", text)
+        return found and (labels.get(found[1]) if found[1] else place.get(int(found[2], 16)))
+
     loops = []
     for at, text in enumerate(instructions):
-        found = re.search(r"\bBRA\b.*?(?:(\.L\w+)|\b0x([0-9a-f]+))", text)
-        if not found:
-            continue
-        begin = labels.get(found[1]) if found[1] else place.get(int(found[2], 16))
+        begin = target(text)
         if begin is not None and begin <= at:
-            body = instructions[begin:at + 1]
-            loops.append((sum(map(products_of, body)), -len(body)))
-    products, length = max(loops, default=(0, 0))
+            loops.append((sum(map(products_of, instructions[begin:at + 1])), begin - at, begin, at))
+    products, _, begin, at = max(loops, default=(0, 0, 0, 0))
     if not products:
         sys.exit("no loop with products in the machine code of attention")
-    return -length, products
+    ways = {at: 1}  # instructions from each to the end
+    for i in range(at - 1, begin - 1, -1):
+        to = target(instructions[i])
+        ahead = to is not None and i < to <= at
+        skips = ahead and not any(products_of(t) or t.startswith("LDGSTS")
+                                  for t in instructions[i + 1:to])
+        ways[i] = 1 + (min(ways[i + 1], ways[to]) if skips else ways[i + 1])
+    return at + 1 - begin, ways[begin], products
 
 
 def unrolled(tool, cubin):
@@ -290,7 +300,7 @@ def unrolled(tool, cubin):
     return main_loop(done.stdout)
 
 
-# Triton's flash attention by head size: (tile, instructions, products), the best of what it tries.
+# Triton's flash attention by head size: (tile, instructions, of them on the shortest way, products), the best of what it tries.
 def tritons(tool, arch, depths, work):
     work = f"{work}/triton_{arch}"
     os.makedirs(work)
@@ -302,11 +312,11 @@ def tritons(tool, arch, depths, work):
     best = {}
     for path in glob.glob(f"{work}/flash_*.cubin") if done and done.returncode == 0 else []:
         depth, tile, warps = re.search(r"flash_(\d+)_(\d+x\d+)_(\d+)", path).groups()
-        length, products = unrolled(tool, path)
-        ratio = length / products
+        length, way, products = unrolled(tool, path)
+        ratio = way / products
         if int(depth) not in best or ratio < best[int(depth)][0]:
             rows, keys = tile.split("x")
-            best[int(depth)] = ratio, f"{rows} rows x {keys} keys, {warps} warps", length, products
+            best[int(depth)] = ratio, f"{rows} rows x {keys} keys, {warps} warps", length, way, products
     return {depth: found[1:] for depth, found in best.items()}
 
 
@@ -314,22 +324,22 @@ def beside_triton(tool, sizes, work):
     rows = []
     for arch in ("sm_80", "sm_90a"):
         peers = tritons(tool, arch, sizes.unrolled_depths, work)
-        for depth, (tile, length, products) in sorted(peers.items()):
+        for depth, (tile, length, way, products) in sorted(peers.items()):
             dump = f"{work}/{arch}_{depth}"
             kernel = next(k for k in compiled("plain", arch, "fp16", depth, sizes, "--dump", dump)
                           if k["template"] == "attend")
-            own, own_products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
-            rows.append((f"{arch}, {depth}", kernel["tile"], f"{own} / {own_products}",
-                         f"{own / own_products:.2f}", tile, f"{length} / {products}",
-                         f"{length / products:.2f}",
-                         f"{own / own_products / (length / products):.2f}"))
+            own, own_way, own_products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
+            rows.append((f"{arch}, {depth}", kernel["tile"], f"{own}, {own_way}",
+                         f"{own_way / own_products:.2f}", tile, f"{length}, {way}",
+                         f"{way / products:.2f}",
+                         f"{own_way / own_products / (way / products):.2f}"))
     if not rows:
         print("\nTriton's flash attention: its wheel is not in build/foreign (`make test-foreign`).")
         return
     table("The same beside Triton 3.9's flash attention (tests/foreign/triton_kernels.py, the best "
           "of twelve tiles), plain, fp16:",
-          ("GPU, head size", "tile", "instructions / products", "for each", "Triton's tile",
-           "instructions / products", "for each", "ratio"), rows)
+          ("GPU, head size", "tile", "instructions, shortest way", "for each product",
+           "Triton's tile", "instructions, shortest way", "for each product", "ratio"), rows)
 
 
 def instructions(sizes, work):
@@ -342,14 +352,15 @@ def instructions(sizes, work):
             dump = f"{work}/{form}{depth}"
             kernel = next(k for k in compiled(form, "sm_90a", "fp16", depth, sizes, "--dump", dump)
                           if k["template"] == "attend")
-            length, products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
-            rows.append((f"{form}, {depth}", kernel["tile"], length, products,
-                         f"{length / products:.2f}"))
+            length, way, products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
+            rows.append((f"{form}, {depth}", kernel["tile"], length, way, products,
+                         f"{way / products:.2f}"))
     table("SASS of attention's main loop, sm_90a, fp16, all that stands in it: also what few tiles "
           "execute, where a row's base changes or is large (causal: both branches, with the "
-          "condition and without). A product is 16 x 8 x 16, an HMMA, of which an HGMMA of four "
+          "condition and without). The shortest way passes by these. A product is 16 x 8 x 16, an HMMA, of which an HGMMA of four "
           "warps, 64 x N x 16, is N / 8 for each:",
-          ("form, head size", "tile", "instructions", "products", "instructions for each"), rows)
+          ("form, head size", "tile", "instructions", "on the shortest way", "products",
+           "instructions for each"), rows)
     beside_triton(tool, sizes, work)
 
 

@@ -122,20 +122,23 @@ import sys
 sys.path.insert(0, "tests/bench")
 from bench_attention import main_loop
 lines = ["MOV R1, R2", "LDSM R4, [R5]", "HMMA.16816.F32 R8, R4, R6, R8",
-         "HGMMA.64x64x16.F32 R8, R4, gdesc[UR8], R8", "@P0 BRA {inner}", "FADD R1, R1, R2", "@!P1 BRA {outer}",
+         "HGMMA.64x64x16.F32 R8, R4, gdesc[UR8], R8", "@P2 BRA {past}", "FADD R1, R1, R2",
+         "FMUL R1, R1, R2", "@P0 BRA {inner}", "FADD R1, R1, R2", "@!P1 BRA {outer}",
          "BRA {after}", "EXIT"]
-labels = {1: "inner", 0: "outer", 8: "after"}
+labels = {1: "inner", 7: "past", 0: "outer", 11: "after"}
+to_labels = {label: f"`(.L_x_{label})" for label in labels.values()}
+to_places = {label: hex(16 * i) for i, label in labels.items()}
 nvdisasm = "".join((f".L_x_{labels[i]}:\n" if i in labels else "") +
     f"        /*{16 * i:04x}*/      "
-    f"{t.format(inner='`(.L_x_inner)', outer='`(.L_x_outer)', after='`(.L_x_after)')} ;\n"
+    f"{t.format(**to_labels)} ;\n"
     for i, t in enumerate(lines))
 cuobjdump = "".join(
-    f"        /*{16 * i:04x}*/      {t.format(inner='0x10', outer='0x0', after='0x80')} ;      "
+    f"        /*{16 * i:04x}*/      {t.format(**to_places)} ;      "
     "/* 0x0000000a00ff0b82 */\n"
     "                                              /* 0x000fe20000000800 */\n"
     for i, t in enumerate(lines))
-assert main_loop(nvdisasm) == (4, 9), main_loop(nvdisasm)
-assert main_loop(cuobjdump) == (4, 9), main_loop(cuobjdump)
+assert main_loop(nvdisasm) == (7, 5, 9), main_loop(nvdisasm)
+assert main_loop(cuobjdump) == (7, 5, 9), main_loop(cuobjdump)
 END
   python3 -B "$work/main_loop.py"
 }

@@ -4,7 +4,7 @@
 # cut COUNT TILE MODEL DTYPE SETTINGS...: with this tile, as if it had been measured as the fastest
 # for all attention and weights, so many kernels have it, and all are right.
 cut() {
-  local count=$1 rows=${2%%x*} tile="$2 warps 16x0 stages 2 parts ${parts:-1}" seed device
+  local count=$1 rows=${2%%x*} tile="$2 warps 16x0 stages 2 parts ${parts:-1} wgmma" seed device
   local model=tests/models/$3.lua dtype=$4; shift 4
   device=$(build/nngen models/mlp.lua --quiet --json --no-check |
     sed -n 's/^  "device": "\(.*\)",/\1/p')
