@@ -193,14 +193,18 @@ fault "attention: one masked tile too many" templates/lib/span.cuh \
   heads causal
 fault "attention: keys past the last one count" templates/attend.cu \
   's/kKeys % kTileKeys - part \* kPartKeys/kTileKeys/' heads plain
+wide() { run tests/models/attend.lua --dtype fp16 --set form=causal N=150 M=150 W=112; }
+sound "no fault, no complaint about attention by single warps" wide # a group would meet by itself
 fault "attention: a tile is overwritten while it is read" \
-  templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' heads causal
+  templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' wide
 steep="B=1 H=2 G=1 form=unscaled N=70 M=300 D=32 W=32"
 sound "no fault, no complaint about attention by warp groups" attends 64x128 fp16 $steep
 fault "attention by warp groups: outputs are multiplied before their sums are there" \
   templates/lib/attend_softmax.cuh 's/Unit::template await.*//' attends 64x128 fp16 $steep
 fault "attention by warp groups: scores are read before they are there" \
   templates/attend.cu 's/Unit::await<1>/Unit::await<2>/' attends 64x128 fp16 $steep
+fault "attention by warp groups: a tile is overwritten while it is read" \
+  templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' attends 128x64 fp16 $steep
 fault "attention by warp groups: copies are not handed to products" templates/lib/attend_wgmma.cuh \
   's/nn_fence_proxy_async();//' attends 64x128 fp16 $steep
 fault "attention by warp groups: a panel begins where another one is" templates/lib/attend.cuh \
