@@ -25,16 +25,16 @@ for dtype in fp32 fp16; do
     few 4 && ok "a part of the heads, turned $turn, $dtype" left 2 form=layer turn=$turn part=16 \
       $few_sizes
   done
-  few 2 && ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
+  few 4 && ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
 done
 ok "pairs that are stacked, of projections alone, fp16" left 2 form=none turn=stacked $few_sizes
 dtype=bf16
 for size in 20 64 80 96 128 256; do
-  few 3 && ok "turned heads of $size, bf16" right form=none turn=rotate D=$size H=2 G=1 N=33
+  few 6 && ok "turned heads of $size, bf16" right form=none turn=rotate D=$size H=2 G=1 N=33
 done
 for rows in 1 17 129; do
   long && ok "$rows rows, bf16" right form=rms turn=halves N=$rows
-  few 3 && ok "$rows rows, all heads share their keys, tf32" \
+  few 5 && ok "$rows rows, all heads share their keys, tf32" \
     env dtype=tf32 build/nngen $model --quiet --check --dtype tf32 --set form=layer G=1 N=$rows
 done
 dtype=fp16

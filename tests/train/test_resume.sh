@@ -109,7 +109,7 @@ killed() {
   echo "$kills kills"
 }
 RANDOM=${NNGEN_SEED:-7}
-kills=${NNGEN_TEST_KILLS:-3}
+kills=${NNGEN_TEST_KILLS:-1}
 long && kills=${NNGEN_TEST_KILLS:-20}
 ok "killed at $kills random moments, then on" killed $kills
 
