@@ -12,7 +12,6 @@
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 //@ end
-//@ local units = {fma = "FmaUnit", mma = "MmaUnit", wgmma = "WgmmaUnit<kTileM, kTileKeys>"}
 //@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
 
 // out[m] = factor[m] * sum over keys of exp(score(m, key)) * v[key]; scores are never in memory.
@@ -33,7 +32,7 @@ constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the ep
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
 constexpr int kParts = $(k.parts), kPartKeys = kTileKeys / kParts;  // of a tile
-using Unit = $(units[k.unit]);
+using Unit = AttendUnit<kTileM, kTileKeys>;
 using Warp = SoftmaxWarp<Unit, T, kDepth, kN, kWarpM, kPartKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")

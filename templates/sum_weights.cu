@@ -7,7 +7,6 @@
 //@ if k.masking then
 #include "lib/span.cuh"
 //@ end
-//@ local unit = k.unit == "mma" and "Mma" or "Fma"
 //@ local function word(name, i) return i > 1 and name .. i or name end
 
 //@ local along = (k.sums_rows and ", rows" or "") .. (k.sums_keys and ", keys" or "")
@@ -31,12 +30,13 @@ constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = $(k.blocks);
 constexpr float kLog2e = 1.4426950408889634f;
 using T = $(k.operand);
-using Tile = $(unit)ScoreTile<kWarpM, kTileKeys>;
+using Unit = AttendUnit<kTileM, kTileKeys>;
+using Tile = Unit::ScoreTile<kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")
 //@ for i = 1, #k.products do
 using $(word("Rows", i)) =
-    $(unit)ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;
+    Unit::RowsReadAgain<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys>;
 //@ end
 
 struct Smem {

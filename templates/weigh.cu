@@ -8,7 +8,6 @@
 //@ local v = k.operands[#k.operands]
 //@ local own = k.shared == 0  -- v is no rows of keys
 //@ local mapped = two and "scores of two products" or "scores"
-//@ local units = {fma = "FmaUnit", mma = "MmaUnit", wgmma = "WgmmaUnit<kTileM, kTileKeys>"}
 //@ local function word(name, i) return i > 1 and name .. i or name end
 
 // out[m] = sum over keys of weighed(m, key) * v[key]; weights, a map of $(mapped), are
@@ -25,7 +24,7 @@ constexpr float kLog2e = 1.4426950408889634f;
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
-using Unit = $(units[k.unit]);
+using Unit = AttendUnit<kTileM, kTileKeys>;
 using Tile = Unit::ScoreTile<kWarpM, kTileKeys>;
 using Sums = Unit::ValueSums<T, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");

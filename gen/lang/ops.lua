@@ -158,10 +158,12 @@ op{name = "sin", cuda = "nn_sin($1)", flops = 24, flags = {"lipschitz"},
 op{name = "cos", cuda = "nn_cos($1)", flops = 24, flags = {"lipschitz"},
    ref = function(x) return math.cos(x) end,
    grad = function(g, y, x) return -g * sin(x) end}
-op{name = "tanh", cuda = "nn_tanh($1)", narrow = "nn_tanh_fast($1)", flops = 8, flags = {"lipschitz", "bounded"},
+op{name = "tanh", cuda = "nn_tanh($1)", narrow = "nn_tanh_fast($1)", flops = 8,
+   flags = {"lipschitz", "bounded"},
    ref = function(x) return tanh(x) end,
    grad = function(g, y) return g * (1 - y * y) end}
-op{name = "erf", cuda = "nn_erf($1)", narrow = "nn_erf_fast($1)", flops = 16, flags = {"bounded"}, ref = function(x) return erf(x) end,
+op{name = "erf", cuda = "nn_erf($1)", narrow = "nn_erf_fast($1)", flops = 16,
+   flags = {"bounded"}, ref = function(x) return erf(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
 op{name = "erfc", cuda = "nn_erfc($1)", flops = 20, ref = function(x) return erfc(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * -1.1283791670955126 end}
@@ -172,7 +174,8 @@ op{name = "expm1", cuda = "nn_expm1($1)", flops = 6, flags = {"wide"}, ref = fun
 op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"lipschitz", "bounded"},
    ref = function(x) return atan(x) end,
    grad = function(g, y, x) return g / (x * x + 1) end}
-op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", narrow = "nn_sigmoid_fast($1)", flops = 6, flags = {"lipschitz", "bounded"},
+op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", narrow = "nn_sigmoid_fast($1)",
+   flops = 6, flags = {"lipschitz", "bounded"},
    ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}
 op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", narrow = "$1 * nn_sigmoid_fast($1)", flops = 7,
    ref = function(x) return x / (1 + math.exp(-x)) end,

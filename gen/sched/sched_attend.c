@@ -200,11 +200,11 @@ static bool keeps_queries(const Attending *a) { // in registers (lib/attend_wgmm
 
 // Warps read no keys and values, so that the rest takes less than kOtherRegs.
 static int wgmma_registers(const Attending *a, const Tile *t) {
-  enum { kLess = 32, kTold = 24 }; // kTold: for places of queries that are not kept
+  enum { kLess = 32, kPlaces = 24 }; // kPlaces: those of queries that are not kept
   int width = row_bytes(a, a->width) / a->size, queries = query_bytes(a) / a->size;
   int sums = t->tm * (width + a->nproducts * t->n) / kWarp - kLess;
   sums += (a->nproducts - 1) * (t->n / 2 - kSecondRegs); // two values of each key
-  return sums + (keeps_queries(a) ? t->tm * queries / kWarp : kTold);
+  return sums + (keeps_queries(a) ? t->tm * queries / kWarp : kPlaces);
 }
 
 // Of keys and values all, by each group of 64 rows; of queries where they are not kept, too, with
@@ -233,7 +233,8 @@ static const AttendUnit *unit_of(const Tile *t) {
 
 int attend_parts(const Attending *a, const Tile *t) {
   const AttendUnit *u = unit_of(t);
-  bool fits = a->softmax && u->part_keys && t->n % u->part_keys == 0 && t->tm * a->width <= u->part_outputs;
+  bool whole = a->softmax && u->part_keys && t->n % u->part_keys == 0;
+  bool fits = whole && t->tm * a->width <= u->part_outputs;
   return fits ? t->n / u->part_keys : 1;
 }
 
@@ -441,8 +442,8 @@ void attend_explain(const Group *g, const Arch *arch, FILE *file) {
     bool chosen = t->m == g->tile.m && t->n == g->tile.n && t->tm == g->tile.tm &&
                   t->splits == g->tile.splits && t->unit == g->tile.unit;
     if (i >= kMostExplained && !chosen) continue;
-    fprintf(file, "  %c %6d %5d %5d %5d %-5s %5d %6d %7.2f\n", chosen ? '*' : ' ', i + 1, t->m, t->n,
-            t->threads / kWarp, t->unit->name, t->splits, t->blocks, t->seconds * 1e6);
+    fprintf(file, "  %c %6d %5d %5d %5d %-5s %5d %6d %7.2f\n", chosen ? '*' : ' ', i + 1, t->m,
+            t->n, t->threads / kWarp, t->unit->name, t->splits, t->blocks, t->seconds * 1e6);
   }
   tuning_explain(g, file);
 }

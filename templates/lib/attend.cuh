@@ -1,6 +1,6 @@
 // attend.cuh: rows of heads in shared memory, and what a warp does to its scores of rows and keys.
-// The products are those of a unit, MmaUnit (attend_mma.cuh), WgmmaUnit (attend_wgmma.cuh) or
-// FmaUnit (attend_fma.cuh), which has these parts:
+// The products are those of a unit, AttendUnit<rows, keys of a tile> of attend_mma.cuh,
+// attend_wgmma.cuh or attend_fma.cuh, which has these parts:
 //   ScoreTile<rows, keys>  Scores, of which each lane has those of kRowsOfLane rows and kKeysOfLane
 //                          keys; kSharing lanes that follow each other share their rows. row(r),
 //                          key(c): which row of the warp, and key of the tile, these are;
@@ -136,6 +136,17 @@ __device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int 
       score = function(m < kM ? m : kM - 1, inside ? key : kLast - 1, score,
                        Tile::at(others, r, c)...);
     }
+}
+
+// ValueSums::stage where a lane's outputs are pairs of neighbours.
+template <class Tile, int kStaged, int kOutsOfLane, class Sums>
+__device__ __forceinline__ void stage_pairs(Sums &sums, float *to, int to_row) {
+#pragma unroll
+  for (int r = 0; r < Tile::kRowsOfLane; ++r)
+#pragma unroll
+    for (int c = 0; c < kOutsOfLane; c += 2)
+      nn_store<2>(to + staged(kStaged, to_row + Tile::row(r), Tile::key(c)),
+                  Vec<float, 2>{{sums.out(r, c), sums.out(r, c + 1)}});
 }
 
 // Those of keys from the one at `end` of the tile on.

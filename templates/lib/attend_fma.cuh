@@ -111,3 +111,4 @@ struct FmaUnit : WarpUnit {
   template <class T, int kWidth, int kWarpRows, int kKeys>
   using ValueSums = FmaValueSums<T, kWidth, kWarpRows, kKeys>;
 };
+template <int kTileM, int kTileKeys> using AttendUnit = FmaUnit;

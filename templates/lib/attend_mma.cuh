@@ -126,12 +126,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct MmaValueSums {
   }
 
   template <int kStaged> __device__ __forceinline__ void stage(float *to, int to_row) {
-#pragma unroll
-    for (int r = 0; r < Tile::kRowsOfLane; ++r)
-#pragma unroll
-      for (int c = 0; c < kOutsOfLane; c += 2)
-        nn_store<2>(to + staged(kStaged, to_row + Tile::row(r), Tile::key(c)),
-                    Vec<float, 2>{{out(r, c), out(r, c + 1)}});
+    stage_pairs<Tile, kStaged, kOutsOfLane>(*this, to, to_row);
   }
 };
 
@@ -144,3 +139,4 @@ struct MmaUnit : WarpUnit {
   template <class T, int kWidth, int kWarpRows, int kKeys>
   using ValueSums = MmaValueSums<T, kWidth, kWarpRows, kKeys>;
 };
+template <int kTileM, int kTileKeys> using AttendUnit = MmaUnit;

@@ -4,7 +4,7 @@
 #pragma once
 #include "lib/attend.cuh"
 
-// A tile of HeadRows in panels, as wgmma is told of it: its groups of 8 rows, its swizzle.
+// The descriptors of wgmma for a tile of HeadRows in panels.
 template <class Rows> struct GroupTile {
   static constexpr int kGroup = 8 * Rows::kPitch;
   static constexpr NnSwizzle kSwizzle = Rows::kTurns == 8   ? kSwizzle128
@@ -114,17 +114,11 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
   }
 
   template <int kStaged> __device__ __forceinline__ void stage(float *to, int to_row) {
-#pragma unroll
-    for (int r = 0; r < Tile::kRowsOfLane; ++r)
-#pragma unroll
-      for (int c = 0; c < kOutsOfLane; c += 2)
-        nn_store<2>(to + staged(kStaged, to_row + Tile::row(r), Tile::key(c)),
-                    Vec<float, 2>{{out(r, c), out(r, c + 1)}});
+    stage_pairs<Tile, kStaged, kOutsOfLane>(*this, to, to_row);
   }
 };
 
-// In tiles of kTileM rows and kTileKeys keys.
-template <int kTileM, int kTileKeys> struct WgmmaUnit {
+template <int kTileM, int kTileKeys> struct AttendUnit {
   static constexpr bool kPanels = true;
   template <int kWarpRows, int kKeys> using ScoreTile = WgmmaScoreTile<kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>

@@ -300,7 +300,8 @@ def unrolled(tool, cubin):
     return main_loop(done.stdout)
 
 
-# Triton's flash attention by head size: (tile, instructions, of them on the shortest way, products), the best of what it tries.
+# Triton's flash attention by head size: (tile, instructions, of them on the shortest way,
+# products), the best of what it tries.
 def tritons(tool, arch, depths, work):
     work = f"{work}/triton_{arch}"
     os.makedirs(work)
@@ -316,7 +317,8 @@ def tritons(tool, arch, depths, work):
         ratio = way / products
         if int(depth) not in best or ratio < best[int(depth)][0]:
             rows, keys = tile.split("x")
-            best[int(depth)] = ratio, f"{rows} rows x {keys} keys, {warps} warps", length, way, products
+            tile = f"{rows} rows x {keys} keys, {warps} warps"
+            best[int(depth)] = ratio, tile, length, way, products
     return {depth: found[1:] for depth, found in best.items()}
 
 
@@ -357,8 +359,8 @@ def instructions(sizes, work):
                          f"{way / products:.2f}"))
     table("SASS of attention's main loop, sm_90a, fp16, all that stands in it: also what few tiles "
           "execute, where a row's base changes or is large (causal: both branches, with the "
-          "condition and without). The shortest way passes by these. A product is 16 x 8 x 16, an HMMA, of which an HGMMA of four "
-          "warps, 64 x N x 16, is N / 8 for each:",
+          "condition and without). The shortest way passes by these. A product is 16 x 8 x 16, an "
+          "HMMA, of which an HGMMA of four warps, 64 x N x 16, is N / 8 for each:",
           ("form, head size", "tile", "instructions", "on the shortest way", "products",
            "instructions for each"), rows)
     beside_triton(tool, sizes, work)

@@ -1,5 +1,5 @@
-"""triton_flash.py FOLDER CAPABILITY DEPTH...: flash attention by Triton, which needs no GPU, for one
-of this capability, as 80: for each head size the tiles and warps that its tutorial tries, as
+"""triton_flash.py FOLDER CAPABILITY DEPTH...: flash attention by Triton, which needs no GPU, for
+one of this capability, as 80: for each head size the tiles and warps that its tutorial tries, as
 FOLDER/flash_DEPTH_ROWSxKEYS_WARPS.cubin."""
 import sys
 

@@ -18,7 +18,8 @@ try "rows of 512 bytes" attends 64x64 fp16 $shape form=plain N=64 M=70 D=256 W=2
 try "values of another size, three groups" \
   attends 192x64 fp16 $shape form=alibi N=200 M=90 D=40 W=128
 try "heads of a multiple of 16" attends 64x64 bf16 $shape form=softcap N=50 M=70 D=48 W=32
-parts=2 try "parts of the keys are joined" attends 64x64 bf16 $shape form=causal N=70 M=500 D=64 W=80
+parts=2 try "parts of the keys are joined" \
+  attends 64x64 bf16 $shape form=causal N=70 M=500 D=64 W=80
 try "scores far from 0" attends 64x128 fp16 $shape form=far N=70 M=260 D=64 W=32
 try "rows without a key" attends 64x64 fp16 $shape form=lengths N=40 M=130 D=32 W=32
 try "dropout" attends 128x64 bf16 $shape form=dropout N=129 M=129 D=64 W=64

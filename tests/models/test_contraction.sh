@@ -100,7 +100,8 @@ each() {
 }
 few 8 && ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
 few 8 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7 7
-few 8 && ok "candidates, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 9
+few 8 && ok "candidates, conv bf16, taps of whole blocks" \
+  each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 9
 few 8 && ok "candidates, conv fp16, channels in units" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 5
 few 8 && ok "candidates, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0" 2
 few 8 && ok "candidates, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0" 3

@@ -155,25 +155,45 @@ static void test_tensor_many(void **state) {
 
 // ---- products -----------------------------------------------------------------------------------
 
-// Row and column of a thread's values in the accumulator, from layouts.txt: N = 32, repeating.
-static void accumulator_place(int thread, int value, int *row, int *column) {
-  static int places[kThreads][16][2];
-  static bool ready;
-  if (!ready) {
-    char *text = file_read("tests/prim/layouts.txt"),
-         *at = strstr(text, "# wgmma m64nNk16 accumulator");
+// Row and column of each value of each thread, `count` of a thread, from a block of layouts.txt.
+typedef struct Places {
+  const char *title;
+  int count;
+  bool ready;
+  int at[kThreads][16][2];
+} Places;
+
+static const int *place_of(Places *p, int thread, int value) {
+  if (!p->ready) {
+    char *text = file_read("tests/prim/layouts.txt"), *at = strstr(text, p->title);
+    assert_non_null(at);
     for (int t = 0; t < kThreads; t++) {
-      int used, n, l;
+      int used, n, l, *place;
       at = strchr(at, '\n') + 1;
       assert_int_equal(sscanf(at, "%d:%n", &l, &used), 1);
-      for (int v = 0; v < 16; v++, used += n)
-        assert_int_equal(sscanf(at + used, " %d,%d%n", &places[t][v][0], &places[t][v][1], &n), 2);
+      for (int v = 0; v < p->count; v++, used += n) {
+        place = p->at[t][v];
+        assert_int_equal(sscanf(at + used, " %d,%d%n", &place[0], &place[1], &n), 2);
+      }
     }
     free(text);
-    ready = true;
+    p->ready = true;
   }
-  *row = places[thread][value % 16][0];
-  *column = places[thread][value % 16][1] + value / 16 * 32;
+  return p->at[thread][value];
+}
+
+// Of a thread's values in the accumulator: N = 32, repeating.
+static void accumulator_place(int thread, int value, int *row, int *column) {
+  static Places places = {.title = "# wgmma m64nNk16 accumulator", .count = 16};
+  const int *at = place_of(&places, thread, value % 16);
+  *row = at[0], *column = at[1] + value / 16 * 32;
+}
+
+// Of a thread's values of A in registers.
+static void operand_place(int thread, int value, int *row, int *column) {
+  static Places places = {.title = "# wgmma m64k16 A from registers", .count = 8};
+  const int *at = place_of(&places, thread, value);
+  *row = at[0], *column = at[1];
 }
 
 // The place of an element of a tile, in elements: as read_offsets has it; of a transposed tile, of
@@ -231,27 +251,6 @@ static void product(const char *title, const char *mode, int columns, int stride
         fail_msg("%s: thread %d, value %d: %g, not %g", title, t, v, ((float *)got)[t * n / 2 + v],
                  want);
     }
-}
-
-// Row and column of a thread's values of A in registers.
-static void operand_place(int thread, int value, int *row, int *column) {
-  static int places[kThreads][8][2];
-  static bool ready;
-  if (!ready) {
-    char *text = file_read("tests/prim/layouts.txt"),
-         *at = strstr(text, "# wgmma m64k16 A from registers");
-    for (int t = 0; t < kThreads; t++) {
-      int used, n, l;
-      at = strchr(at, '\n') + 1;
-      assert_int_equal(sscanf(at, "%d:%n", &l, &used), 1);
-      for (int v = 0; v < 8; v++, used += n)
-        assert_int_equal(sscanf(at + used, " %d,%d%n", &places[t][v][0], &places[t][v][1], &n), 2);
-    }
-    free(text);
-    ready = true;
-  }
-  *row = places[thread][value][0];
-  *column = places[thread][value][1];
 }
 
 // A (64 x 16) in registers times B, whose rows of `depth` elements attention has in shared memory:

@@ -141,10 +141,12 @@ static const char *device_arch(void) {
   return option;
 }
 
-// Compiles CUDA source, which may include lib/prim.cuh and rows of attention. *image is the caller's to free.
+// Compiles CUDA source, which may include lib/prim.cuh and rows of attention. *image is the
+// caller's to free.
 static nvrtcResult device_compile(const char *source, const char *name, char **image, char **log) {
   static const char *names[] = {"lib/prim.cuh", "lib/prim_cuda.cuh", "lib/prim_cuda_matrix.cuh",
-                                "lib/prim_hopper.cuh", "lib/prim_cuda_hopper.cuh", "lib/prim_fast.cuh",
+                                "lib/prim_hopper.cuh", "lib/prim_cuda_hopper.cuh",
+                                "lib/prim_fast.cuh",
                                 "lib/prim_sim_hopper.h", "lib/prim_sim_math.h",
                                 "lib/prim_sim.h", "lib/prim_sim_matrix.h", "lib/tile.cuh",
                                 "lib/attend.cuh", "lib/attend_wgmma.cuh"};
