@@ -32,7 +32,7 @@ constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the ep
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
 constexpr int kParts = $(k.parts), kPartKeys = kTileKeys / kParts;  // of a tile
-using Unit = AttendUnit<kTileM, kTileKeys>;
+using Unit = $(k.prefix)Unit<kTileM, kTileKeys>;
 using Warp = SoftmaxWarp<Unit, T, kDepth, kN, kWarpM, kPartKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")

@@ -60,8 +60,7 @@ constexpr int kColumnSums = $(#k.columns) * (kTilesM + kGroups);  // rows of the
 // Statistics of rows of the outputs.
 $(k.row_states.states)
 //@ end
-//@ local units = {fma = "FmaTile", mma = "MmaTile", wgmma = "WgmmaTile"}
-using Product = $(units[k.unit])<T, kWarpM, kWarpN$(k.across)>;
+using Product = $(k.prefix)Tile<T, kWarpM, kWarpN$(k.across)>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == $(k.step) && Product::kInFlight == $(k.in_flight),
               "the planner's figures");

@@ -30,7 +30,7 @@ constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = $(k.blocks);
 constexpr float kLog2e = 1.4426950408889634f;
 using T = $(k.operand);
-using Unit = AttendUnit<kTileM, kTileKeys>;
+using Unit = $(k.prefix)Unit<kTileM, kTileKeys>;
 using Tile = Unit::ScoreTile<kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")

@@ -24,7 +24,7 @@ constexpr float kLog2e = 1.4426950408889634f;
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
-using Unit = AttendUnit<kTileM, kTileKeys>;
+using Unit = $(k.prefix)Unit<kTileM, kTileKeys>;
 using Tile = Unit::ScoreTile<kWarpM, kTileKeys>;
 using Sums = Unit::ValueSums<T, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");

@@ -261,6 +261,7 @@ static void put_shape(AttendText *t) {
   Emitter *e = t->e;
   const Tile *tile = &e->g->tile;
   hole_text(e, "unit", tile->unit->name);
+  hole_text(e, "prefix", tile->unit->prefix);
   hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));
   hole_int(e, "m", t->a.rows);
   hole_int(e, "keys", t->a.keys);

@@ -196,6 +196,7 @@ static void put_shape(ProductText *h) {
   const Tile *t = &e->g->tile;
   const Product *p = &h->p;
   hole_text(e, "unit", t->unit->name);
+  hole_text(e, "prefix", t->unit->prefix);
   hole_int(e, "step", t->unit->step);
   hole_int(e, "in_flight", t->unit->in_flight);
   hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));

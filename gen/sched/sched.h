@@ -10,8 +10,7 @@ const Arch *arch_find(const char *name);
 const Arch *arch_default(void);
 double sched_flop_rate(const Group *g, const Arch *arch);    // of the units it runs on, data sheet
 double sched_flop_seconds(const Group *g, const Arch *arch); // the floors of a kernel
-// What it moves, at the rate copies reach.
-double sched_dram_seconds(const Group *g, const Arch *arch);
+double sched_dram_seconds(const Group *g, const Arch *arch); // of its bytes, as fast as copies
 // Elements of a run (of `run` in memory) that a thread of the group handles at once: a power of 2
 // that divides the run, and no more than 16 bytes of the widest value.
 int sched_lanes(const Group *g, int64_t run);
@@ -154,9 +153,10 @@ typedef struct Cut { // outputs of a block, of a warp
   int m, n, tm, tn;
 } Cut;
 
-// One way to multiply the tiles of a product. Costs are those of one block of k, kRowBytes long.
+// One way to multiply tiles: PREFIXTile of lib/NAME.cuh, for attention PREFIXUnit of
+// lib/attend_NAME.cuh. Costs are those of one block of k, kRowBytes long.
 struct Unit {
-  const char *name;  // its device code is lib/NAME.cuh, for attention lib/attend_NAME.cuh
+  const char *name, *prefix;
   bool tensor_cores, truncates; // else products are what is issued; does it cut floats to TF32?
   bool keeps;        // a lane can keep its outputs, b's rows ordered for it (lib/tile.cuh)
   int step;          // bytes of k multiplied at once

@@ -77,6 +77,7 @@ static double fma_serial(const Tile *t, double math_clocks) {
 }
 
 const Unit unit_fma = {.name = "fma",
+                       .prefix = "Fma",
                        .step = 16,
                        .cuts = fma_cuts,
                        .ncuts = LENGTH(fma_cuts),
@@ -155,6 +156,7 @@ static double mma_serial(const Tile *t, double math_clocks) {
 }
 
 const Unit unit_mma = {.name = "mma",
+                       .prefix = "Mma",
                        .tensor_cores = true,
                        .step = kMmaStep,
                        .cuts = mma_cuts,
@@ -219,6 +221,7 @@ static double wgmma_serial(const Tile *t, double math_clocks) {
 }
 
 const Unit unit_wgmma = {.name = "wgmma",
+                         .prefix = "Wgmma",
                          .tensor_cores = true,
                          .truncates = true,
                          .keeps = true,

@@ -1,6 +1,6 @@
 // attend.cuh: rows of heads in shared memory, and what a warp does to its scores of rows and keys.
-// The products are those of a unit, AttendUnit<rows, keys of a tile> of attend_mma.cuh,
-// attend_wgmma.cuh or attend_fma.cuh, which has these parts:
+// The products are those of a unit, MmaUnit (attend_mma.cuh), WgmmaUnit (attend_wgmma.cuh) or
+// FmaUnit (attend_fma.cuh), by rows and keys of a tile. It has these parts:
 //   ScoreTile<rows, keys>  Scores, of which each lane has those of kRowsOfLane rows and kKeysOfLane
 //                          keys; kSharing lanes that follow each other share their rows. row(r),
 //                          key(c): which row of the warp, and key of the tile, these are;

@@ -102,7 +102,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct FmaValueSums {
   }
 };
 
-struct FmaUnit : WarpUnit {
+template <int kTileM, int kTileKeys> struct FmaUnit : WarpUnit {
   template <int kWarpRows, int kKeys> using ScoreTile = FmaScoreTile<kWarpRows, kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
   using ScoreRows = FmaScoreRows<T, kDepth, kWarpRows, kKeys>;
@@ -111,4 +111,3 @@ struct FmaUnit : WarpUnit {
   template <class T, int kWidth, int kWarpRows, int kKeys>
   using ValueSums = FmaValueSums<T, kWidth, kWarpRows, kKeys>;
 };
-template <int kTileM, int kTileKeys> using AttendUnit = FmaUnit;

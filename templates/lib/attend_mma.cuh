@@ -130,7 +130,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct MmaValueSums {
   }
 };
 
-struct MmaUnit : WarpUnit {
+template <int kTileM, int kTileKeys> struct MmaUnit : WarpUnit {
   template <int kWarpRows, int kKeys> using ScoreTile = MmaScoreTile<kWarpRows, kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
   using ScoreRows = MmaScoreRows<T, kDepth, kWarpRows, kKeys>;
@@ -139,4 +139,3 @@ struct MmaUnit : WarpUnit {
   template <class T, int kWidth, int kWarpRows, int kKeys>
   using ValueSums = MmaValueSums<T, kWidth, kWarpRows, kKeys>;
 };
-template <int kTileM, int kTileKeys> using AttendUnit = MmaUnit;

@@ -118,7 +118,7 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
   }
 };
 
-template <int kTileM, int kTileKeys> struct AttendUnit {
+template <int kTileM, int kTileKeys> struct WgmmaUnit {
   static constexpr bool kPanels = true;
   template <int kWarpRows, int kKeys> using ScoreTile = WgmmaScoreTile<kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
