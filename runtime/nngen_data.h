@@ -125,6 +125,11 @@ typedef struct Scaling { // pictures that are read in another size than theirs
   bool others;       // there are other sizes
 } Scaling;
 Scaling dataset_scaling(const Dataset *dataset);
+typedef struct Ignored { // files beside the pictures that are none
+  int64_t count;
+  const char *first; // its path, or NULL
+} Ignored;
+Ignored dataset_ignored(const Dataset *dataset);
 int dataset_classes(const Dataset *dataset); // npy, which does not say: the model's, if known
 const char *dataset_class_name(const Dataset *dataset, int label); // or NULL
 const char *dataset_kind(const Dataset *dataset); // "CIFAR-10", "PNG folders", "npy", ...

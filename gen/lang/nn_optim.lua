@@ -390,7 +390,7 @@ local function optimize(loss, given, frozen)
   local grads, used = tools.gradients(loss, list)
   if used == 0 then fail("optimize: the loss depends on no parameter") end
   return nn.scope("optimizer_step", function()
-    local result = {parameters = list, values = {}}
+    local result = {parameters = list, values = {}, scale = scale}
     -- The squares of gradients as they are in memory: what divides them is read by updates alone.
     local squares = scale and not add and sum_of_squares(grads)
     if scale then for i, g in ipairs(grads) do grads[i] = g / scale end end
@@ -436,8 +436,9 @@ tools.optimize = optimize
 -- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
 -- parameters (of the list `parameters`, if given): in the entry at hand they, and the optimizer's
 -- states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm or
--- loss_scaling), `finite`, `updates` (whether this step does; nil: all do), and the lists
--- `parameters` and `values`: what was updated, and what it holds after the step.
+-- loss_scaling), `scale` (the loss's, with loss_scaling), `finite`, `updates` (whether this step
+-- does; nil: all do), and the lists `parameters` and `values`: what was updated, and what it holds
+-- after the step.
 --   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
 --              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
 --              weight_decay = 0 (adamw: 0.01)},

@@ -235,8 +235,8 @@ end
 local kept = {embedding = true, reconstruction = true}
 
 -- Numbers that a run has of its own, in its log too.
-local of_the_run = {step = true, steps = true, lr = true, grad_norm = true, epoch = true,
-                    seconds = true, examples_s = true}
+local of_the_run = {step = true, steps = true, lr = true, grad_norm = true, scale = true,
+                    epoch = true, seconds = true, examples_s = true}
 -- The names of what the function of nn.train returned, in order.
 local function numbers_of(made)
   local names = {}
@@ -402,6 +402,7 @@ function nn.train(batch, f, given)
       nn.scope("optimizer_step", follow, made, set.ema)
     end
     if made.norm then nn.output("train.grad_norm", made.norm) end
+    if made.scale then nn.output("train.scale", made.scale) end
     if not counted then nn.update(step, step + 1) end
   end)
   nn.entry("eval", function()

@@ -52,6 +52,13 @@ static void report_scaling(const Dataset *data, const char *split) {
            s.others ? " and other sizes" : "", (long long)shape[2], (long long)shape[1]);
 }
 
+static void report_ignored(const Dataset *data, const char *split) {
+  Ignored files = dataset_ignored(data);
+  if (files.count)
+    printf("ignored   %lld %s files that are no PNG, the first '%s'\n",
+           (long long)files.count, split, files.first);
+}
+
 void train_report_begin(const Train *t) {
   const DeviceInfo *info = device_info(t->device);
   if (t->cli->json || t->silent) return;
@@ -65,7 +72,9 @@ void train_report_begin(const Train *t) {
     if (t->test) printf(", %lld test pictures", (long long)dataset_count(t->test));
     printf("; batch %lld, %lld steps per epoch\n", (long long)t->batch, (long long)t->per_epoch);
     report_scaling(t->data, "training");
+    report_ignored(t->data, "training");
     if (t->test) report_scaling(t->test, "test");
+    if (t->test) report_ignored(t->test, "test");
   }
   printf("step      %d kernels in one graph; evaluation %d\n", train_launches(t, "train"),
          train_launches(t, "eval"));

@@ -55,6 +55,8 @@ struct Dataset {
   int classes;
   Labels names; // of the classes; may be fewer
   Scaling scaling;
+  int64_t ignored;
+  char *first_ignored;
   void *own;    // of the form
 };
 

@@ -165,6 +165,7 @@ void dataset_close(Dataset *dataset) {
   if (!dataset) return;
   dataset->form->close(dataset);
   labels_free(&dataset->names);
+  free(dataset->first_ignored);
   free((char *)(uintptr_t)dataset->path);
   free(dataset);
 }
@@ -185,6 +186,9 @@ const int64_t *dataset_shape(const Dataset *dataset) {
 }
 Scaling dataset_scaling(const Dataset *dataset) {
   return dataset->scaling;
+}
+Ignored dataset_ignored(const Dataset *dataset) {
+  return (Ignored){dataset->ignored, dataset->first_ignored};
 }
 int dataset_classes(const Dataset *dataset) {
   return dataset->classes;

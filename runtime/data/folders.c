@@ -38,9 +38,13 @@ static int is_shown(const struct dirent *entry) {
   return entry->d_name[0] != '.';
 }
 
+static bool named_png(const char *name) {
+  size_t length = strlen(name);
+  return length > 4 && !strcasecmp(name + length - 4, ".png");
+}
+
 static int is_png(const struct dirent *entry) {
-  size_t length = strlen(entry->d_name);
-  return is_shown(entry) && length > 4 && !strcasecmp(entry->d_name + length - 4, ".png");
+  return is_shown(entry) && named_png(entry->d_name);
 }
 
 typedef struct Listing {
@@ -157,15 +161,24 @@ static int add_picture(Dataset *dataset, const char *path, int label, Error *err
   return ExitOk;
 }
 
+static int note_ignored(Dataset *dataset, const char *path, Error *err) {
+  if (dataset->ignored++) return ExitOk;
+  dataset->first_ignored = heap_copy(path);
+  return dataset->first_ignored ? ExitOk : heap_error(err, "the files of a data set");
+}
+
 static int read_class(Dataset *dataset, const char *folder, int label, Error *err) {
   char path[PathRoom];
   Listing files;
-  int rc = list(folder, is_png, &files, err);
-  if (!rc && !files.count) rc = refuse_empty(folder, err);
+  int64_t before = dataset->count;
+  int rc = list(folder, is_shown, &files, err);
   for (int i = 0; i < files.count && !rc; i++) {
-    dataset_path(folder, files.entries[i]->d_name, path);
-    rc = add_picture(dataset, path, label, err);
+    const char *name = files.entries[i]->d_name;
+    dataset_path(folder, name, path);
+    rc = named_png(name) ? add_picture(dataset, path, label, err)
+                         : note_ignored(dataset, path, err);
   }
+  if (!rc && dataset->count == before) rc = refuse_empty(folder, err);
   free_listing(&files);
   return rc;
 }

@@ -48,7 +48,7 @@ for place in $(long && echo 3 8 41); do # tiles that tuning may choose
     compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=8 --candidate $place
 done
 # Operands across k and in pieces, large: the tiles that take the most registers.
-each "large products tf32" tests/models/contraction.lua --dtype tf32 --set \
+long && each "large products tf32" tests/models/contraction.lua --dtype tf32 --set \
   "shapes=matmul 1 2048 2048 2048 0 0; matmul 1 2048 2048 2048 1 0; matmul 1 2048 2048 2048 1 1; \
     matmul 1 4096 4098 4098 0 1; conv 64 65 56 56 250 3 3 1 1 1 1 1 1 1"
 each "large products fp16" tests/models/contraction.lua --dtype fp16 --set \

@@ -140,7 +140,7 @@ in_units() {
   grep -qP "= copy.* [bf]+(16|32)\(\d+,$1,[^)]*\)<0,2,3,1> \"x1\"" "$work/log" ||
     { grep '= copy' "$work/log"; return 1; }
 }
-ok "channels in units, fp16" units fp16
+long && ok "channels in units, fp16" units fp16
 ok "7 x 7 in steps of 2: two pixels a unit" in_units 8 fp16 "conv 2 3 32 32 64 7 7 2 2 3 3 1 1 1"
 ok "the same of its gradient" in_units 8 bf16 "filter 12 3 80 80 64 7 7 2 2 3 3 1 1 1"
 ok "3 x 3 in steps of 1: a zero channel" in_units 4 fp16 "conv 2 3 32 32 64 3 3 1 1 1 1 1 1 1"

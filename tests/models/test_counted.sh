@@ -55,7 +55,7 @@ done
 ok "planned bytes are counted bytes, sums of columns for each image" \
   each "$planned" tests/models/fusion.lua --set case=images
 for case in activations residual; do
-  few 2 && ok "planned bytes are counted bytes, $case" \
+  long && ok "planned bytes are counted bytes, $case" \
     each "$planned" tests/models/fusion.lua --dtype fp16 --set case=$case
 done
 ok "planned bytes are counted bytes, a row of a cache" \

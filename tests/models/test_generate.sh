@@ -132,5 +132,5 @@ ok "heads of one token are read where they are" in_place
 ok "keys and values are stored in 16 bits" \
   grep -q 'state().* bf16(1,3,40,8).*"h.0.attn.keys"' <(shown --dtype bf16)
 ok "each kernel of a step is right" run --entry next --check
-ok "fp16, and of a prompt" run --entry prompt --check --dtype fp16
+long && ok "fp16, and of a prompt" run --entry prompt --check --dtype fp16
 tap_done

@@ -47,7 +47,7 @@ long && try "the same of an image, whose taps are in a table" \
   product "128x128 warps 16x128 stages 5 parts 1" 132 \
   "bf16 conv 20x64x33x31 by 200x64x1x3 stride 1x1 pad 0,1,0,1" bf16 \
   "conv 20 64 33 31 200 1 3 1 1 0 1 1 1 1"
-try "the same of an image with one block of k, so that tiles follow before the first product" \
+long && try "the same of an image with one block of k, so that tiles follow before the first product" \
   product "128x128 warps 16x128 stages 5 parts 1" 132 \
   "bf16 conv 10x16x33x31 by 200x16x2x2 stride 1x1 pad 1,1,1,1" bf16 \
   "conv 10 16 33 31 200 2 2 1 1 1 1 1 1 1"

@@ -86,7 +86,7 @@ redrawn() { # each kernel and each result of such a step against the oracle
 }
 long && ok "a step that draws again: convolutions and norms" redrawn
 long && ok "a step that draws again: convolutions" redrawn --set layer=conv
-ok "a step that draws again: products" redrawn --set layer=linear
+long && ok "a step that draws again: products" redrawn --set layer=linear
 long && ok "a step that draws again: products, bf16" redrawn --set layer=linear --dtype bf16
 too_small() { # too_small MESSAGE OPTIONS...
   local message=$1 rc; shift

@@ -38,7 +38,7 @@ summed() { # summed CASE DTYPE CANDIDATE: another tile, another order of threads
 i=0
 for one in bias_odd bias_shared bias_keys scales; do
   for dtype in fp32 fp16 bf16; do
-    few 5 || continue
+    few 7 || continue
     place=$((i++ % 4 * 3 + 1)) # three tiles with each form, four with each dtype
     ok "sums of weights, $one, $dtype, candidate $place" summed $one $dtype $place
   done

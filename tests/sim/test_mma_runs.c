@@ -2,7 +2,7 @@
 // each product alone gives, whatever registers they share: A, B and C that are results of others.
 #include "tests/sim/device.h"
 
-enum { kPool = 24, kProducts = 32, kWarp = 32, kRuns = 2, kText = 16384 };
+enum { kPool = 24, kProducts = 32, kWarp = 32, kText = 16384 };
 
 typedef struct Form {
   const char *name, *form;
@@ -76,8 +76,9 @@ static void run(const Form *f, unsigned seed, bool apart, uint32_t *x) {
 static void test_runs(void **state_) {
   (void)state_;
   static uint32_t x[kPool * kWarp], y[kPool * kWarp];
+  unsigned runs = getenv("NNGEN_TEST_LONG") ? 2 : 1;
   for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
-    for (unsigned seed = 0; seed < kRuns; seed++) {
+    for (unsigned seed = 0; seed < runs; seed++) {
       state = seed + 99;
       for (int i = 0; i < kPool * kWarp; i++) // of floats: between 2^-8 and 2^8, no NaN
         x[i] = y[i] = 0x3c003c00u + (uint32_t)pick(64) * 0x00100010u;

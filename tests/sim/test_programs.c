@@ -335,39 +335,39 @@ static void test_odds_and_ends(void **state) {
       {"alignof(float4) + sizeof(double3) + sizeof(dim3)", 52},
   };
   enum { kLines = sizeof lines / sizeof *lines };
+  static char text[kLines * 512];
+  strcpy(text, "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#ifndef NAN\n"
+               "#define NAN __int_as_float(0x7fffffff)\n#define INFINITY "
+               "__int_as_float(0x7f800000)\n#endif\n");
+  for (int i = 0; i < kLines; i++) // each with variables of its own
+    sprintf(text + strlen(text),
+            "namespace line%d {\n"
+            "__device__ double d = 1; __device__ float f = 1, g; __device__ int i = 1;\n"
+            "__device__ unsigned u = %d; __device__ long long ll = 8;\n"
+            "__device__ unsigned long long ull = %d;\n"
+            "extern \"C\" __global__ void k%d(double *out) {\n"
+            "  double v = (%s); if (threadIdx.x == 0) out[0] = v; }\n}\n",
+            i, strstr(lines[i].text, "12u") ? 2 : 1, strstr(lines[i].text, "9ull, 11ull") ? 9 : 1,
+            i, lines[i].text);
+  char *image, *log;
+  if (device_compile(text, "lines.cu", &image, &log) != NVRTC_SUCCESS) fail_msg("%s", log);
+  CUmodule module;
+  OK(cuModuleLoadData(&module, image));
   int wrong = 0;
   for (int i = 0; i < kLines; i++) {
-    char text[2048];
-    snprintf(text, sizeof text,
-             "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-             "#ifndef NAN\n#define NAN __int_as_float(0x7fffffff)\n#define INFINITY "
-             "__int_as_float(0x7f800000)\n#endif\n"
-             "__device__ double d = 1; __device__ float f = 1, g; __device__ int i = 1;\n"
-             "__device__ unsigned u = 1; __device__ long long ll = 8;\n"
-             "__device__ unsigned long long ull = %d;\n"
-             "extern \"C\" __global__ void k(double *out) {\n"
-             "  double v = (%s); if (threadIdx.x == 0) out[0] = v; }\n",
-             strstr(lines[i].text, "9ull, 11ull") ? 9 : 1, lines[i].text);
-    if (strstr(lines[i].text, "12u"))
-      *strstr(text, "u = 1;") = 'u', strstr(text, "u = 1;")[4] = '2';
-    char *image, *log;
-    if (device_compile(text, "line.cu", &image, &log) != NVRTC_SUCCESS) {
-      char *error = strstr(log, "error");
-      fprintf(stderr, "`%s`: %.200s\n", lines[i].text, error ? error : log), wrong++;
-      continue;
-    }
-    CUmodule module;
+    char name[16];
     double got = -1;
     bool alone = strstr(lines[i].text, "atomic") || strchr(lines[i].text, '&');
     CUdeviceptr p = device_upload(NULL, 8);
-    OK(cuModuleLoadData(&module, image));
-    OK(device_run(find(module, "k"), 1, alone ? 1 : 32, 0, (void *[]){&p}));
+    snprintf(name, sizeof name, "k%d", i);
+    OK(device_run(find(module, name), 1, alone ? 1 : 32, 0, (void *[]){&p}));
     OK(cuMemcpyDtoH(&got, p, 8));
-    OK(cuModuleUnload(module));
+    OK(cuMemFree(p));
     if (!(fabs(got - lines[i].want) < 1e-5))
       fprintf(stderr, "`%s` is %g, not %g\n", lines[i].text, got, lines[i].want), wrong++;
-    free(image), free(log);
   }
+  OK(cuModuleUnload(module));
+  free(image), free(log);
   assert_int_equal(wrong, 0);
 }
 

@@ -2,7 +2,7 @@
 # The way that fibers switch on processors without an assembly of ours (ucontext): the tests of
 # device code on a libcusim that is built with it.
 set -u
-tests=(prim/test_threads ${NNGEN_TEST_LONG:+prim/test_matrix} sim/test_foreign sim/test_reports)
+tests=(prim/test_threads sim/test_foreign ${NNGEN_TEST_LONG:+prim/test_matrix sim/test_reports})
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
 [ -e build/libcusim_ucontext.so ] ||
   { echo "1..0 # SKIP build/libcusim_ucontext.so is not built"; exit 0; }

@@ -83,7 +83,7 @@ bad16() { # in steps that are left out, too; no checkpoint has what came of it
     run $data --epochs 3 --lr 1e14 --amp fp16 --resume --out-dir "$work/bad16" &&
     cmp "$work/kept" "$work/bad16/tiny_last.safetensors"
 }
-ok "the same in f16, with a scaled loss" bad16
+long && ok "the same in f16, with a scaled loss" bad16
 ok "the same, from the beginning" fails 1 "there is no checkpoint yet" \
   run $data --lr 1e14 --out-dir "$work/bad2"
 root() { # at the end of an epoch: no checkpoint holds such weights
@@ -189,6 +189,12 @@ scaled() { # pictures of another size than the model's
       <(echo "scaled    2 of 16 test pictures, of 8 x 9 pixels (width, height), to 8 x 8")
 }
 ok "pictures that are scaled" scaled
+ignored() { # what is no PNG by its name
+  touch "$work/scaled/train/c/"{0.jpg,1.jpg} && run --data "$work/scaled" --steps 1 \
+    --out-dir "$work/w" >"$work/said" && grep "^ignored" "$work/said" | diff - \
+    <(echo "ignored   2 training files that are no PNG, the first '$work/scaled/train/c/0.jpg'")
+}
+ok "files beside pictures" ignored
 flipped() { # a byte of its pixels, before the first step
   rm -rf "$work/png"; cp -r "$work/whole" "$work/png"
   printf '\xff' | dd of="$work/png/train/b/3.png" bs=1 seek=55 conv=notrunc status=none

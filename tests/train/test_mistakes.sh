@@ -58,7 +58,7 @@ ok "less than no batch" wrong 2 "train: batch = -3: wants at least 1" "" "$mean"
 # ---- what the function returns ------------------------------------------------------------------
 ok "a value without a name" wrong 2 "train: the function returns {loss = ..., accuracy = ...}: " \
   "" "$mean, [1] = x:mean()"
-for name in step lr grad_norm epoch seconds examples_s; do
+for name in step lr grad_norm scale epoch seconds examples_s; do
   ok "a metric called $name" wrong 2 "train: '$name' is a number of the run itself: give" \
     "" "$mean, $name = x:mean()"
 done

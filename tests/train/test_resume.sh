@@ -14,7 +14,7 @@ ok "the same bits again, with one thread" again
 threads() {
   train $options --out-dir "$work/threads" --workers 7 && same_run "$work/whole" "$work/threads"
 }
-ok "the same bits with seven threads" threads
+long && ok "the same bits with seven threads" threads
 other() {
   train $options --seed 4 --out-dir "$work/other" &&
     ! cmp -s "$work/whole/tiny_last.safetensors" "$work/other/tiny_last.safetensors"
@@ -40,7 +40,7 @@ stopped() {
   train $options --out-dir "$at" --resume && same_run "$work/whole" "$at"
 }
 ok "SIGTERM in the middle, then on" stopped TERM 57 200 341
-ok "SIGINT in the middle, then on" stopped INT 9 40 222
+long && ok "SIGINT in the middle, then on" stopped INT 9 40 222
 
 mixed() { # what else a run keeps: the loss's scale, averages, gradients that are not used yet
   local with="--epochs 12 --seed 5 --amp fp16 --ema 0.9 --accumulate 3 --clip-norm 1 --save-every 5 \
@@ -68,7 +68,7 @@ overflows() { # a step that f16 cannot hold leaves nothing behind, running stati
   by_hand hand3 10 --amp fp16 --set spike=true || return
   [ "$(grep -nE '"loss":null' "$work/hand3/log.jsonl" | cut -d: -f1)" = 4 ]
 }
-ok "and a step of these that overflows" overflows
+long && ok "and a step of these that overflows" overflows
 ok "padding that counts in an evaluation written by hand is said" grep -q \
   "warning: eval numbers: the last batch has 4 of 8 examples, .*; give a --batch that divides 20" \
   "$work/warned"
