@@ -327,6 +327,43 @@ void emit_attend(Emitter *e) {
 
 // ---- weights that are a map of scores -----------------------------------------------------------
 
+// n times a factor, less what is subtracted (or null). Multiplications of n by numbers take the
+// factor in, so that the exponent of a scaled score less a row's value is one multiply-add.
+static const char *times(AttendText *t, Scope *s, const Node *n, const Index *at, double factor,
+                         const char *less) {
+  Arena *arena = t->e->c->arena;
+  bool here = n->group == t->e->g && n->op->cls == OpMap;
+  const char *number = expr_literal(arena, factor, DtF32), *side[2];
+  Index of[3][MaxRank];
+  for (int i = 0; here && i < n->nin && i < 3; i++)
+    expr_broadcast(&n->type, &n->in[i]->type, at, of[i]);
+  if (here && n->op->flags & FlagMul && node_is_literal(n->in[1]))
+    return times(t, s, n->in[0], of[0], factor * n->in[1]->attr.value, less);
+  if (here && n->op->flags & FlagSub && !less) {
+    const char *right = times(t, s, n->in[1], of[1], factor, NULL);
+    const char *name = expr_name(t->e->g, "less");
+    buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name, right);
+    return times(t, s, n->in[0], of[0], factor, name);
+  }
+  if (here && n->op->typing == TypeWhere) {
+    const char *condition = expr_value(s, n->in[0], of[0]);
+    for (int i = 0; i < 2; i++) side[i] = times(t, s, n->in[i + 1], of[i + 1], factor, less);
+    if (!strcmp(condition, "true") || !strcmp(condition, "false")) return side[*condition == 'f'];
+    return arena_printf(arena, "%s ? %s : %s", condition, side[0], side[1]);
+  }
+  const char *value = expr_value(s, n, at);
+  return less ? arena_printf(arena, "nn_fma(%s, %s, -%s)", value, number, less)
+              : arena_printf(arena, "%s * %s", value, number);
+}
+
+// The power of 2 that the exponential is.
+// NOTE: of operands in 16 bits alone: the factor is rounded once with the scale, so that a power is
+// off by 2^-24 of its score, which sums of their products are in any case.
+static const char *exponent(AttendText *t, Scope *s, const Node *x) {
+  if (t->a.size == 2) return times(t, s, x, t->element, 1.4426950408889634, NULL);
+  return arena_printf(t->e->c->arena, "%s * kLog2e", expr_value(s, x, t->element));
+}
+
 // The left operand of the last product, where the conditions of `holding` hold.
 static void put_mapped(AttendText *t, const char *name, const Masking *holding) {
   const Node *weights = t->e->g->anchor->in[0];
@@ -334,8 +371,8 @@ static void put_mapped(AttendText *t, const char *name, const Masking *holding) 
   bind_products(t, &s);
   bind_conditions(t, &s, holding);
   const Node *power = t->e->g->attention->power;
-  const char *x = expr_value(&s, power->in[0], t->element), *word = expr_local(t->e->g, power);
-  buffer_put(&s.body, "    const float %s = nn_exp2_fast(%s * kLog2e);\n", word, x);
+  const char *x = exponent(t, &s, power->in[0]), *word = expr_local(t->e->g, power);
+  buffer_put(&s.body, "    const float %s = nn_exp2_fast(%s);\n", word, x);
   expr_bind(&s, power, t->element, word);
   Index at[MaxRank];
   for (int d = 0; d < weights->type.rank; d++) at[t->e->g->attention->place[d]] = t->element[d];

@@ -249,6 +249,8 @@ typedef struct Copies {
   const Weights *w;
   const Maps *values;
   bool scores;           // is what makes scores copied?
+  bool factors;          // or, up to the root, products alone? Numbers among these are left out:
+  double factor;         // what all weights are then multiplied by
   bool *leaves, *rooted; // by id: do maps lead from it to what the model stores; is it weights that
                          // have been asked about, or made of such?
 } Copies;
@@ -348,22 +350,37 @@ static Node *own_quotient(Graph *to, Copies *c, Node *old) {
   return made;
 }
 
+static bool multiplies(const Node *n) {
+  return n->op->cls == OpMap && n->op->flags & FlagMul && n->nin == 2;
+}
+
+static bool by_number(const Node *n) {
+  return multiplies(n) && node_is_literal(n->in[1]) && type_same_shape(&n->in[0]->type, &n->type) &&
+         n->in[0]->type.dtype == n->type.dtype;
+}
+
 static Node *own(Graph *to, Copies *c, Node *old) {
-  bool product = false;
+  bool product = false, factors = c->factors;
   for (int i = 0; i < c->w->a.nproducts; i++) product = product || c->w->a.product[i] == old;
   bool map = old->op->cls == OpMap && is_matrix(c->w, c->values, old);
   if (!product && !map)
     return is_matrix(c->w, c->values, old) ? own_shape(to, old) : wide_row(to, c, old);
+  if (factors && by_number(old)) {
+    c->factor *= old->in[1]->attr.value;
+    return own(to, c, old->in[0]);
+  }
   if (c->copy[old->id]) return c->copy[old->id];
   Node *in[MaxInputs], *divisor = map && old->op->flags & FlagDiv ? old->in[1] : NULL;
   bool of_rows = divisor && divisor->op->cls != OpSource && dtype_is_float(divisor->type.dtype) &&
                  !is_matrix(c->w, c->values, divisor);
-  if (of_rows) return c->copy[old->id] = own_quotient(to, c, old);
   bool scores = c->scores;
   c->scores = scores || old == c->w->a.power;
-  for (int i = 0; i < old->nin; i++)
+  for (int i = 0; i < old->nin && !of_rows; i++) {
+    c->factors = factors && multiplies(old) && old->in[i]->uses == 1;
     in[i] = product ? own_view(to, old->in[i], true) : own(to, c, old->in[i]);
-  c->scores = scores;
+  }
+  c->scores = scores, c->factors = false;
+  if (of_rows) return c->copy[old->id] = own_quotient(to, c, old);
   return c->copy[old->id] = copied(to, old, in);
 }
 
@@ -380,11 +397,12 @@ static Node *same_node(Graph *to, Node *n, Node **in) {
   return made;
 }
 
-// What the last product, or the sum, reads instead.
-static Node *own_root(Graph *to, Copies *c, const Weights *w) {
+// What the last product, or the sum, reads instead. `factors`: may numbers be left out of it?
+static Node *own_root(Graph *to, Copies *c, const Weights *w, bool factors) {
   const Node *n = w->last;
   Maps values = is_sum(n) ? weigh_sum_axes(n, w->a.product[0], w->a.place) : maps_of(n, 0);
   c->w = w, c->values = &values;
+  c->factors = factors, c->factor = 1;
   Node *made = own_operand(to, c, n->in[0]);
   for (int i = 0; i < w->count; i++) c->copy[w->seen[i]->id] = NULL;
   return made;
@@ -401,7 +419,7 @@ static Node *own_stored(Graph *to, Copies *c, Node *n) {
   if (!find_weights(&w, to->c->options.arch, &copy, false) || w.root != n) return NULL;
   c->rooted[n->id] = true;
   if (!gain_scores_again(to->c->options.arch, &copy, &w.a)) return NULL;
-  Node *in = own_root(to, c, &w), *made = graph_add(to, copy.op, 1, &in, NULL, n);
+  Node *in = own_root(to, c, &w, false), *made = graph_add(to, copy.op, 1, &in, NULL, n);
   made->type = n->type;
   made->inner = false;
   return made;
@@ -418,11 +436,14 @@ static Node *own_weights(Graph *to, Node *n, Node **in) {
   if (stored) return stored;
   if (!find_weights(&w, arch, n, false)) return same_node(to, n, in);
   if (is_sum(n) && !gain_scores_again(arch, n, &w.a)) return same_node(to, n, in);
-  in[0] = own_root(to, c, &w);
+  in[0] = own_root(to, c, &w, true);
   Node *made = same_node(to, n, in);
-  if (!w.scaled) return made;
-  Node *factors[2] = {made, w.scaled->in[1]->subst};
-  Node *all = graph_add(to, w.scaled->op, 2, factors, &w.scaled->attr, n);
+  double factor = c->factor * (w.scaled ? w.scaled->in[1]->attr.value : 1);
+  if (factor == 1) return made;
+  Node *number = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){.value = factor}, n);
+  number->type = type_make(DtF32, 0, NULL);
+  Node *factors[2] = {made, number};
+  Node *all = graph_add(to, op_need(to->c, "mul"), 2, factors, NULL, n);
   all->type = n->type;
   return all;
 }

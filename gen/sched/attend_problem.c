@@ -71,10 +71,26 @@ static bool values_are_keys(const Attending *a, int i) {
   return true;
 }
 
+// Of an exponent's multiplications by numbers and its subtraction, those that are no instruction:
+// with that by log2(e) they are one multiply-add (emit_attend.c, of operands in 16 bits).
+static int joined_issue(const Group *g) {
+  const Attention *a = g->attention;
+  int count = 0;
+  if (dtype_size(prec_operand(a->product[0])) != 2) return 0;
+  for (const Node *n = a->power->in[0]; n->group == g && n->op->cls == OpMap;) {
+    bool where = n->op->typing == TypeWhere;
+    bool joins = n->op->flags & FlagSub || (n->op->flags & FlagMul && node_is_literal(n->in[1]));
+    if (!where && !joins) break;
+    count += joins;
+    n = n->in[where ? 1 + node_is_literal(n->in[1]) : 0];
+  }
+  return count;
+}
+
 // Instructions of a score, but for products: the softmax's, or those of the maps that weigh.
 static int score_issue(const Group *g, bool softmax) {
   enum { kExponential = 2, kSoftmax = 5 }; // kSoftmax: scale, largest, power, sum, half a pack
-  int issue = 1;                           // half a pack, half a load of a row's value
+  int issue = 1 - (softmax ? 0 : joined_issue(g)); // half a pack, half a load of a row's value
   for (int i = 0; i < g->nnodes && !softmax; i++) {
     const Node *n = g->nodes[i];
     bool map = n->op->cls == OpMap && type_same_shape(&n->type, &g->attention->score->type);
