@@ -351,6 +351,10 @@ static const char *times(AttendText *t, Scope *s, const Node *n, const Index *at
     if (!strcmp(condition, "true") || !strcmp(condition, "false")) return side[*condition == 'f'];
     return arena_printf(arena, "%s ? %s : %s", condition, side[0], side[1]);
   }
+  if (node_is_literal(n)) { // -inf, of what is masked
+    number = expr_literal(arena, n->attr.value * factor, DtF32);
+    return less ? arena_printf(arena, "%s - %s", number, less) : number;
+  }
   const char *value = expr_value(s, n, at);
   return less ? arena_printf(arena, "nn_fma(%s, %s, -%s)", value, number, less)
               : arena_printf(arena, "%s * %s", value, number);

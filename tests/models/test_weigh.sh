@@ -30,6 +30,30 @@ reshapes() { # a bias that is seen in the shape of scores is not copied into it
   ! grep "^# kernel .*: reshape," "$work/fuse"
 }
 ok "a bias is read where it is" reshapes
+joined() { # in 16 bits; in fp32 differences of scores come first, as they may be far from 0
+  build/nngen show tests/models/weigh.lua --set case=plain --dtype fp16 --cuda >"$work/joined" &&
+    build/nngen show tests/models/weigh.lua --set case=plain --cuda >"$work/apart" &&
+    [ "$(grep -c "exp2_fast(nn_fma(attention, 0.36067376f" "$work/joined")" = 3 ] && # log2(e) / 4
+    [ "$(grep -c "exp2_fast(attention_sub \* kLog2e)" "$work/apart")" = 3 ]
+}
+ok "an exponent is one multiply-add" joined
+behind() { # what queries are scaled by multiplies no weights, but what they have summed up
+  cat >"$work/behind.lua" <<'LUA'
+local nn = require "nn"
+local q, k = nn.input("q", {1, 2, 40, 32}), nn.input("k", {1, 2, 50, 32})
+local v = nn.input("v", {1, 2, 50, 32})
+local y = nn.functional.scaled_dot_product_attention(q, k, v)
+for i, g in ipairs(nn.grad((y * y):sum(), {q, k, v})) do nn.output("g" .. i, g) end
+LUA
+  build/nngen "$work/behind.lua" --quiet --check --dtype fp16 >"$work/log" 2>&1 &&
+    build/nngen show "$work/behind.lua" --dtype fp16 --cuda >"$work/cuda" ||
+    { cat "$work/log"; return 1; }
+  sed -n '/auto weighed/,/};/p' "$work/cuda" >"$work/weighed"
+  sed -n '/auto epilogue/,/};/p' "$work/cuda" >"$work/epilogue"
+  grep -q exp2_fast "$work/weighed" && ! grep "0.17677669" "$work/weighed" &&
+    grep -q "0.17677669" "$work/epilogue"
+}
+ok "numbers that multiply weights stand behind the product" behind
 summed() { # summed CASE DTYPE CANDIDATE: another tile, another order of threads, all accesses seen
   export NNGEN_SIM_SEED=$3 NNGEN_SIM_CHECK=all
   build/nngen tests/models/weigh.lua --quiet --check --dtype $2 --candidate $3 --set case=$1 \
