@@ -2,7 +2,9 @@
 // digits, and floor(x / s) jumps at an edge, however correct the kernel is. How an op amplifies the
 // errors of its inputs is found by trials: the same values, each perturbed by a little, up, down
 // and at random, until what they allow explains the result. Of a difference of two sums many
-// elements want several: the errors of a trial are as likely to cancel as to add up.
+// elements want several: the errors of a trial are as likely to cancel as to add up. A model's
+// output is explained, too, where a trial moves all of it as far: behind steep scores each trial
+// chooses others. Its kernels are checked one by one.
 #include "oracle.h"
 
 #include <math.h>
@@ -148,6 +150,18 @@ static double relative(const Allowed *a) {
   return check_relative(error, norm, a->count);
 }
 
+// How far a trial moves all of it.
+static double distance(const Allowed *a, const double *value) {
+  double error = 0, norm = 0;
+  for (int64_t i = 0; i < a->count; i++) {
+    double e = value[i] - a->want[i];
+    if (!isfinite(e)) continue;
+    error += e * e;
+    norm += a->want[i] * a->want[i];
+  }
+  return check_relative(error, norm, a->count);
+}
+
 static void free_allowed(Allowed *a) {
   free(a->nearest);
   free(a->may);
@@ -239,17 +253,19 @@ double rounding_explains(Graph *graph, const Group *g, double *const *value, con
   Allowed a = allow(value[n->id], got, type_count(&n->type));
   double error = check_values(n, a.want, got, bound, gate, n->type.dtype).relative;
   CheckResult r = {0};
-  for (int how = 0; how < kMostTries && !r.passed; how++) {
+  double moved = 0;
+  for (int how = 0; how < kMostTries && !r.passed && !(moved >= error); how++) {
     if (how >= kTries && !(r.relative <= error / 2)) break;
     double **full = g ? try_group(g, value, how, unit) : try_graph(graph, value, how, unit);
     double **half = g ? try_group(g, value, how, unit / 2) : try_graph(graph, value, how, unit / 2);
     widen(&a, full[n->id], half[n->id]);
+    if (!g) moved = fmax(moved, distance(&a, full[n->id]));
     free_all(graph, full);
     free_all(graph, half);
     forgive(&a);
     r = check_values(n, a.nearest, a.forgiven, bound, gate, n->type.dtype);
   }
-  double allowed = r.passed ? relative(&a) : 0;
+  double allowed = r.passed ? relative(&a) : moved >= error ? moved : 0;
   free_allowed(&a);
   return allowed;
 }

@@ -26,5 +26,10 @@ elseif cfg.case == "steep" then -- scores of deviation 30, some masked; where th
   end
   local z = nn.attention(heads("q"), heads("k"), heads("v"), {causal = true})
   y = nn.grad((z * nn.input("dz", z.shape)):sum(), x)
+elseif cfg.case == "steeper" then -- of deviation 1600: rounding chooses another key
+  local function scaled(name) return nn.input(name, {1, 2, 100, 32}) * 40.0 end
+  local q, k, v = scaled("q"), scaled("k"), nn.input("v", {1, 2, 100, 32})
+  local z = nn.functional.scaled_dot_product_attention(q, k, v)
+  y = nn.grad((z * nn.input("dz", z.shape)):sum(), q)
 elseif cfg.case == "difference" then y = made(nn.exp(i * 1e-3)) - nn.exp(i * 1e-3 + 1e-6) end
 nn.output("y", y)
