@@ -356,6 +356,21 @@ section("borders", dict(WIDE, **TIES), [
     for form, slope in ((text, False), (derives(text, *keys), True))
 ])
 
+# Derivatives where what a function is made of has none, or where it cancels.
+section("points", {"o": torch.tensor([0, -0.0, 1, -1, 0.5]),
+                   "e": torch.tensor([0, -0.0, 1e-7, -1e-3])}, [
+    (derives(text % name, name), lambda o, e, f=f, name=name: derived(f, {"o": o, "e": e}[name]))
+    for text, name, f in [
+        ("%s:asin()", "o", torch.asin), ("%s:acos()", "o", torch.acos),
+        ("%s:atanh()", "o", torch.atanh), ("%s:asinh()", "o", torch.asinh),
+        ("(%s * %s):acosh()", "o", lambda o: torch.acosh(o * o)),
+        ("(%s * %s):logit()", "o", lambda o: torch.logit(o * o)), ("%s:sinh()", "o", torch.sinh),
+        ("%s:sinh()", "e", torch.sinh), ("%s:cosh() * 1e6", "e", lambda e: torch.cosh(e) * 1e6),
+        ("(%s - 12):elu() * 1e6", "o", lambda o: F.elu(o - 12) * 1e6),
+        ("(%s - 12):selu() * 1e6", "o", lambda o: F.selu(o - 12) * 1e6),
+    ] for text in [text.replace("%s * %s", name + " * %s")]
+] + [("(o * 1e30 - 1e30):acosh()", lambda o, e: torch.acosh(o * 1e30 - 1e30))])
+
 
 if __name__ == "__main__":
     sys.exit(main())
