@@ -202,16 +202,18 @@ meta.__bxor, meta.__bnot = operators.bitwise_xor, operators.bitwise_not
 meta.__shl, meta.__shr = operators.bitwise_left_shift, operators.bitwise_right_shift
 -- a where the condition holds, elsewhere b.
 define("where(condition: condition, a: value, b: value)", "torch.where", op.where)
+-- A number as x's elements are, for integers cut toward zero; a tensor as it is.
+function tools.as_element(what, v, x)
+  if math.type(v) == "integer" and is_float(x) then return v + 0.0 end
+  if math.type(v) ~= "float" or is_float(x) then return v end
+  if v - v ~= 0 then fail("%s: %s holds no %g", what, tostring(x), v) end
+  return v < 0 and math.ceil(v) or math.floor(v)
+end
 -- value where mask is true, elsewhere x; x keeps its dtype: for integers a number is cut toward
 -- zero.
 define("masked_fill(x: tensor, mask: condition, value: value)",
        "Tensor.masked_fill", function(x, mask, value)
-  if math.type(value) == "integer" and is_float(x) then value = value + 0.0 end
-  if math.type(value) == "float" and not is_float(x) then
-    if value - value ~= 0 then fail("masked_fill: %s holds no %g", tostring(x), value) end
-    value = value < 0 and math.ceil(value) or math.floor(value)
-  end
-  local y, dtype = op.where(mask, value, x), core.dtype(x)
+  local y, dtype = op.where(mask, tools.as_element("masked_fill", value, x), x), core.dtype(x)
   return core.dtype(y) == dtype and y or nn.to(y, dtype)
 end)
 
@@ -231,6 +233,7 @@ local function extreme(name, bounded, of_two, reduce, place)
     end
     if not is_tensor(x) then fail("%s: wants a tensor", name) end
     if not o.axis then return nn[reduce](x, nil, o.keep) end
+    if #core.shape(x) == 0 then x, o.keep = nn.ravel(x), false end
     local most, at = nn[reduce](x, o.axis, true), nn[place](x, o.axis, true)
     if math.type(o.axis) then -- the gradient is of the element at that place alone
       local axis = tools.axis(name .. ": axis", o.axis, x)

@@ -67,10 +67,6 @@ end)
 -- No element of x is below, or above it.
 local function least(x) return tools.is_float(x) and -math.huge or -0x80000000 end
 local function most(x) return tools.is_float(x) and math.huge or 0x7fffffff end
--- A tensor, or a number as x's elements are.
-local function as_element(v, x)
-  return math.type(v) == "integer" and tools.is_float(x) and v + 0.0 or v
-end
 -- `values` in that corner of x, beside it x.
 local function in_corner(values, x)
   local of, inside = shape(values), nil
@@ -125,7 +121,7 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: value
   if core.is_tensor(taken) then
     taken = op.take_along(taken, op.max(last, 0), {axis = axis - 1})
   end
-  return in_corner(op.where(op.ge(last, 0), as_element(taken, x), own), x)
+  return in_corner(op.where(op.ge(last, 0), tools.as_element("scatter", taken, x), own), x)
 end)
 -- x with the elements of `from`, row-major from the first on, where mask, which broadcasts to x, is
 -- true.
@@ -138,14 +134,15 @@ define("masked_scatter(x: tensor, mask: condition, from|source: tensor)",
   local taken = op.gather(nn.ravel(from), place, {axis = 0})
   return op.where(mask, op.reshape(taken, {dims = shape(x)}), x)
 end)
--- x, its elements counted row-major, with those of `from` where ids name a place; of equal ids the
--- last one, with accumulate all added to it.
+-- x, its elements counted row-major, from the end where ids are below 0, with those of `from` where
+-- ids name a place; of equal ids the last one, with accumulate all added to it.
 define("put(x: tensor, ids|index: tensor, from|source: tensor, accumulate: boolean = false)",
        "torch.put", function(x, ids, from, accumulate)
   local flat, places, given = nn.ravel(x), nn.ravel(ids), nn.ravel(from)
   if shape(places)[1] ~= shape(given)[1] then
     fail("put: wants as many elements as %s, not %s", tostring(ids), tostring(from))
   end
+  places = tools.from_end(places, shape(flat)[1])
   local y
   if accumulate then y = nn.scatter_add(flat, 1, places, given)
   else y = nn.scatter(flat, 1, places, given) end
@@ -167,7 +164,7 @@ define([[index_put(x: tensor, ids|indices: tensors, from|values: value,
       fail("index_put: ids[%d]: wants integers, not %s%s", i, core.dtype(id),
            core.dtype(id) == "bool" and "; nn.where puts by truths" or "")
     end
-    local own = op.where(op.lt(id, 0), id + dims[i], id)
+    local own = tools.from_end(id, dims[i])
     place = place and place * dims[i] + own or own
   end
   local wide, of_parts = shape(place), {}
@@ -195,7 +192,7 @@ define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: value)",
   local dims = shape(x)
   local place = nn.unsqueeze(nn.index({dims[axis]}), 2)
   local hit = nn.any(op.eq(place, nn.reshape(named(ids, dims[axis]), {1, -1})), 2)
-  return op.where(tools.along(hit, #dims, axis), as_element(value, x), x)
+  return op.where(tools.along(hit, #dims, axis), tools.as_element("index_fill", value, x), x)
 end)
 -- x with `from` as element `index` (from 1) of an axis.
 define("select_scatter(x: tensor, from|src: tensor, axis: axis, index: whole)",
@@ -232,7 +229,7 @@ end)
 
 -- x with the elements `from` reduced into the places that ids name along an axis, as PyTorch's
 -- scatter_reduce; ids may be smaller than x on the other axes, and than `from`.
--- include_self = false: what was in such a place before does not count.
+-- include_self = false: what was in such a place before does not count. Bools stay bools.
 define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tensor,
        reduce: sum/prod/mean/amax/amin, {include_self: boolean = true})]],
        "torch.scatter_reduce", function(x, axis, ids, from, reduce, o)
@@ -240,7 +237,7 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
   if tools.product(shape(ids)) == 0 then return x end
   -- What does not hit counts for nothing.
   local hit = hits(x, axis, ids)
-  local zero, one = as_element(0, x), as_element(1, x)
+  local zero, one = tools.as_element("", 0, x), tools.as_element("", 1, x)
   local function reduced(f, none)
     return f(op.where(hit, nn.unsqueeze(taken, axis), none), axis + 1)
   end
@@ -258,7 +255,8 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
     local count = nn.sum(hit, axis + 1):to("f32") + (self and 1.0 or 0.0)
     return (own(0.0) + reduced(nn.sum, 0.0)) / (self and count or op.max(count, 1.0))
   end
-  return in_corner(result(), x)
+  local y = result()
+  return in_corner(core.dtype(x) == "bool" and nn.to(y, "bool") or y, x)
 end)
 -- x, where the i-th part of `from` along an axis is joined by `reduce` into the part of x that
 -- ids[i] names, a vector; as scatter_reduce.
