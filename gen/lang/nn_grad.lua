@@ -58,14 +58,17 @@ function rules.reduce_var(g, node, y, x)
   local mean = op.reduce_mean(x, {axes = node.axes})
   return rules.reduce_mean(g, node, y, x) * ((x - mean) * 2.0)
 end
--- The product of the others: where one is 0, of it alone it is not.
+-- The product of the others: where one is 0, of it alone it is not. Zeros stand in it as factors,
+-- up to two of them, since what they are multiplied with are its derivatives by them.
 function rules.reduce_prod(g, node, y, x)
   local zero = op.eq(x, 0.0)
   local zeros = op.reduce_sum(zero:to("f32"), {axes = node.axes})
   local product = op.reduce_prod(op.where(zero, 1.0, x), {axes = node.axes})
-  local others = op.where(zero, op.where(op.eq(zeros, 1.0), product, 0.0),
-                          op.where(op.eq(zeros, 0.0), product / op.where(zero, 1.0, x), 0.0))
-  return g * others
+  local null = op.reduce_sum(op.where(zero, x, 0.0), {axes = node.axes})
+  local function of(count, factor) return op.where(op.eq(zeros, count), factor, 0.0) end
+  local at_zero = of(1.0, 1.0) + of(2.0, null - x)
+  local beside = (of(0.0, 1.0) + of(1.0, null)) / op.where(zero, 1.0, x)
+  return g * (product * op.where(zero, at_zero, beside))
 end
 function rules.reduce_lse(g, node, y, x) return g * op.exp(x - y) end
 -- Of exp(x - largest): the largest is taken for a constant, as in softmax, where it cancels out.

@@ -404,8 +404,9 @@ section("samples", {"x": floats(2, 3), "y": floats(2, 1, 3), "v": floats(5), "s"
 
 # Derivatives where what a function is made of has none, or where it cancels.
 section("points", {"o": torch.tensor([0, -0.0, 1, -1, 0.5]),
-                   "e": torch.tensor([0, -0.0, 1e-7, -1e-3])}, [
-    (derives(text % name, name), lambda o, e, f=f, name=name: derived(f, {"o": o, "e": e}[name]))
+                   "e": torch.tensor([0, -0.0, 1e-7, -1e-3]),
+                   "p": torch.tensor([[2, 0, 3], [0, 0, 4], [1, 2, 3], [0, 0, 0.0]])}, [
+    (derives(text % name, name), lambda o, e, p, f=f, name=name: derived(f, {"o": o, "e": e}[name]))
     for text, name, f in [
         ("%s:asin()", "o", torch.asin), ("%s:acos()", "o", torch.acos),
         ("%s:atanh()", "o", torch.atanh), ("%s:asinh()", "o", torch.asinh),
@@ -415,7 +416,12 @@ section("points", {"o": torch.tensor([0, -0.0, 1, -1, 0.5]),
         ("(%s - 12):elu() * 1e6", "o", lambda o: F.elu(o - 12) * 1e6),
         ("(%s - 12):selu() * 1e6", "o", lambda o: F.selu(o - 12) * 1e6),
     ] for text in [text.replace("%s * %s", name + " * %s")]
-] + [("(o * 1e30 - 1e30):acosh()", lambda o, e: torch.acosh(o * 1e30 - 1e30))])
+] + [
+    ("(o * 1e30 - 1e30):acosh()", lambda o, e, p: torch.acosh(o * 1e30 - 1e30)),
+    (derives("(nn.grad((p:prod(2) * nn.index({4})):sum(), p))", "p"), # twice
+     lambda o, e, p: derived(lambda p: torch.autograd.grad(
+         (p.prod(1) * torch.arange(4)).sum(), p, create_graph=True)[0], p)),
+])
 
 
 if __name__ == "__main__":
