@@ -417,10 +417,17 @@ section("points", {"o": torch.tensor([0, -0.0, 1, -1, 0.5]),
         ("(%s - 12):selu() * 1e6", "o", lambda o: F.selu(o - 12) * 1e6),
     ] for text in [text.replace("%s * %s", name + " * %s")]
 ] + [
+    ("nn.grad((p:%s(2) * nn.tensor{1e6, 1, 0.25}):sum(), p):slice(2, 2, 3)" % name,
+     lambda o, e, p, f=f: gradient(lambda p: f(p, 1) * torch.tensor([1e6, 1, 0.25]), p)[:, 1:])
+    for name, f in (("cumsum", torch.cumsum), ("cumprod", torch.cumprod))
+] + [
     ("(o * 1e30 - 1e30):acosh()", lambda o, e, p: torch.acosh(o * 1e30 - 1e30)),
     (derives("(nn.grad((p:prod(2) * nn.index({4})):sum(), p))", "p"), # twice
      lambda o, e, p: derived(lambda p: torch.autograd.grad(
          (p.prod(1) * torch.arange(4)).sum(), p, create_graph=True)[0], p)),
+    (derives("(nn.grad(o:slice(1, 2, 5):cumprod(1):square():sum(), o))", "o"),
+     lambda o, e, p: derived(lambda o: torch.autograd.grad(
+         o[1:].cumprod(0).square().sum(), o, create_graph=True)[0], o)),
 ])
 
 
