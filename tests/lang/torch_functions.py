@@ -422,6 +422,9 @@ section("points", {"o": torch.tensor([0, -0.0, 1, -1, 0.5]),
     for name, f in (("cumsum", torch.cumsum), ("cumprod", torch.cumprod))
 ] + [
     ("(o * 1e30 - 1e30):acosh()", lambda o, e, p: torch.acosh(o * 1e30 - 1e30)),
+    (derives("o:hinge_embedding_loss(nn.tensor{-1, 1, -1, 1, 0}, {reduction = 'none'})", "o"),
+     lambda o, e, p: derived(lambda o: F.hinge_embedding_loss(
+         o, torch.tensor([-1.0, 1, -1, 1, 0]), reduction="none"), o)),
     (derives("(nn.grad((p:prod(2) * nn.index({4})):sum(), p))", "p"), # twice
      lambda o, e, p: derived(lambda p: torch.autograd.grad(
          (p.prod(1) * torch.arange(4)).sum(), p, create_graph=True)[0], p)),
