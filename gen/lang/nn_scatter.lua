@@ -37,6 +37,11 @@ local function added_rows(what, ids, rows, size)
     return op.reshape(sums, {dims = with(dims, 1, size)})
   end)
 end
+-- y, of the dtype of bytes or bools x, as which PyTorch adds them up.
+local function as_given(y, x)
+  local dtype = core.dtype(x)
+  return (dtype == "bool" or dtype == "u8") and nn.to(y, dtype) or y
+end
 -- x with the elements `from` added where ids name a place along an axis; or, of ids (N) and rows
 -- (N, ...), nn.scatter_add(ids, rows, size): the rows added up by their ids into (size, ...).
 define("scatter_add(x: tensor, axis|rows: any, ids|index|size: any, from|src: tensor = nil)",
@@ -53,7 +58,7 @@ define([[index_add(x: tensor, axis: axis, ids|index: tensor, from|source: tensor
        {alpha: number = 1})]], "torch.index_add", function(x, axis, ids, from, o)
   local n = shape(x)[axis]
   local sums = added_rows("index_add", ids, nn.movedim(from, axis, 1), n)
-  return x + nn.movedim(sums, 1, axis) * o.alpha
+  return as_given(x + nn.movedim(sums, 1, axis) * o.alpha, x)
 end)
 -- How often each integer below `size` is among ids, as i32; or the sums of `weights` there.
 define("bincount(ids: tensor, size|minlength: count, weights: tensor = nil)",
@@ -121,7 +126,8 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: value
   if core.is_tensor(taken) then
     taken = op.take_along(taken, op.max(last, 0), {axis = axis - 1})
   end
-  return in_corner(op.where(op.ge(last, 0), tools.as_element("scatter", taken, x), own), x)
+  local y = op.where(op.ge(last, 0), tools.as_element("scatter", taken, x), own)
+  return in_corner(as_given(y, x), x)
 end)
 -- x with the elements of `from`, row-major from the first on, where mask, which broadcasts to x, is
 -- true.
@@ -229,7 +235,7 @@ end)
 
 -- x with the elements `from` reduced into the places that ids name along an axis, as PyTorch's
 -- scatter_reduce; ids may be smaller than x on the other axes, and than `from`.
--- include_self = false: what was in such a place before does not count. Bools stay bools.
+-- include_self = false: what was in such a place before does not count. Bools stay bools, u8 u8.
 define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tensor,
        reduce: sum/prod/mean/amax/amin, {include_self: boolean = true})]],
        "torch.scatter_reduce", function(x, axis, ids, from, reduce, o)
@@ -255,8 +261,7 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
     local count = nn.sum(hit, axis + 1):to("f32") + (self and 1.0 or 0.0)
     return (own(0.0) + reduced(nn.sum, 0.0)) / (self and count or op.max(count, 1.0))
   end
-  local y = result()
-  return in_corner(core.dtype(x) == "bool" and nn.to(y, "bool") or y, x)
+  return in_corner(as_given(result(), x), x)
 end)
 -- x, where the i-th part of `from` along an axis is joined by `reduce` into the part of x that
 -- ids[i] names, a vector; as scatter_reduce.

@@ -398,6 +398,10 @@ section("samples", {"x": floats(2, 3), "y": floats(2, 1, 3), "v": floats(5), "s"
      + i.index_fill(0, k[0].long(), -2.5)),
     ("nn.where(b:bool():tril() | b:bool():triu(1), 1, 2) + b:bool():diag_embed():sum(-1)",
      lambda *a: torch.where(a[8].bool(), 1, 2) + a[8].diag_embed().sum(-1)),
+    ("(k * 100):to('u8'):index_add(1, k:narrow(2, 1, 1):view(3), k:to('u8')):int()",
+     lambda *a: (a[6] * 100).byte().index_add(0, a[6][:, 0].long(), a[6].byte()).int()),
+    ("(k * 100):to('u8'):scatter_add(1, k, (k * 99):to('u8')):int()",
+     lambda *a: (a[6] * 100).byte().scatter_add(0, a[6].long(), (a[6] * 99).byte()).int()),
     ("nn.where(b:bool():scatter_reduce(1, k, b:bool(), 'amax'), 1, 2)",
      lambda *a: torch.where(a[8].scatter_reduce(0, a[6].long(), a[8], "amax").bool(), 1, 2)),
 ])
