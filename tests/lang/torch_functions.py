@@ -402,6 +402,10 @@ section("samples", {"x": floats(2, 3), "y": floats(2, 1, 3), "v": floats(5), "s"
      lambda *a: (a[6] * 100).byte().index_add(0, a[6][:, 0].long(), a[6].byte()).int()),
     ("(k * 100):to('u8'):scatter_add(1, k, (k * 99):to('u8')):int()",
      lambda *a: (a[6] * 100).byte().scatter_add(0, a[6].long(), (a[6] * 99).byte()).int()),
+    ("(v * 3 - 0.25):polygamma(2)", lambda *a: torch.polygamma(2, a[2] * 3 - 0.25)),
+    (derives("(v * 3 - 0.25):polygamma(1)", "v"), lambda *a: derived(
+        lambda v: torch.polygamma(1, v * 3 - 0.25), a[2])),
+    ("(v:floor() * 0 - 1.625):polygamma(5)", lambda *a: torch.polygamma(5, a[2] * 0 - 1.625)),
     ("nn.where(b:bool():scatter_reduce(1, k, b:bool(), 'amax'), 1, 2)",
      lambda *a: torch.where(a[8].scatter_reduce(0, a[6].long(), a[8], "amax").bool(), 1, 2)),
 ])
