@@ -80,7 +80,7 @@ local function numbers(rank, least, sided)
   local many = sided and 2 * rank or rank
   return function(what, v)
     local list = {}
-    if type(v) ~= "number" and (type(v) ~= "table" or #v ~= rank and #v ~= many) then
+    if type(v) ~= "number" and (type(v) ~= "table" or #v ~= 1 and #v ~= rank and #v ~= many) then
       fail("%s = %s: wants a number%s %s%s", what, said(v), sided and "," or " or", lists[rank][1],
            sided and " or " .. lists[rank][2] or "")
     end
@@ -215,4 +215,5 @@ end
 
 return {checks = checks, choice = choice, is_tensor = is_tensor, takes_list = takes_list,
         fail = fail, said = said, meant = meant, tensor = tensor, whole = whole, amount = amount,
-        count = count, each = each, image = image, axis = axis, axes = axes, layouts = layouts}
+        count = count, each = each, image = image, axis = axis, axis_or_only = axis_or_only,
+        axes = axes, layouts = layouts}

@@ -226,5 +226,6 @@ define_functional("prelu(x: tensor, weight: tensor)", "F.prelu", function(x, wei
   if tools.product(shape(weight)) ~= 1 then
     tools.want_sizes("prelu", {shape(x)[2] or 1}, {weight = weight})
   end
-  return op.where(op.gt(x, 0), x, x * tools.along(weight, #shape(x), 2))
+  weight = #shape(x) < 2 and nn.reshape(weight, {}) or tools.along(weight, #shape(x), 2)
+  return op.where(op.gt(x, 0), x, x * weight)
 end)

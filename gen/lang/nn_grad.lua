@@ -58,14 +58,17 @@ function rules.reduce_var(g, node, y, x)
   local mean = op.reduce_mean(x, {axes = node.axes})
   return rules.reduce_mean(g, node, y, x) * ((x - mean) * 2.0)
 end
--- The product of the others: where one is 0, of it alone it is not.
+-- The product of the others: where one is 0, of it alone it is not. Zeros stand in it as factors,
+-- up to two of them, since what they are multiplied with are its derivatives by them.
 function rules.reduce_prod(g, node, y, x)
   local zero = op.eq(x, 0.0)
   local zeros = op.reduce_sum(zero:to("f32"), {axes = node.axes})
   local product = op.reduce_prod(op.where(zero, 1.0, x), {axes = node.axes})
-  local others = op.where(zero, op.where(op.eq(zeros, 1.0), product, 0.0),
-                          op.where(op.eq(zeros, 0.0), product / op.where(zero, 1.0, x), 0.0))
-  return g * others
+  local null = op.reduce_sum(op.where(zero, x, 0.0), {axes = node.axes})
+  local function of(count, factor) return op.where(op.eq(zeros, count), factor, 0.0) end
+  local at_zero = of(1.0, 1.0) + of(2.0, null - x)
+  local beside = (of(0.0, 1.0) + of(1.0, null)) / op.where(zero, 1.0, x)
+  return g * (product * op.where(zero, at_zero, beside))
 end
 function rules.reduce_lse(g, node, y, x) return g * op.exp(x - y) end
 -- Of exp(x - largest): the largest is taken for a constant, as in softmax, where it cancels out.
@@ -77,11 +80,13 @@ local function extreme(g, node, y, x) -- shared by all that are equal to it, as 
   return g * chosen / op.reduce_sum(chosen, {axes = node.axes})
 end
 rules.reduce_max, rules.reduce_min = extreme, extreme
-local function sum_behind(g, axis) -- of each element and those behind it
-  return op.reduce_sum(g, {axes = 1 << axis}) - op.scan_sum(g, {axis = axis}) + g
+-- Of each element and those behind it: the sum of all without that of those in front of it would
+-- be nothing but rounding where they are large.
+local function sum_behind(g, axis)
+  return nn.flip(op.scan_sum(nn.flip(g, axis + 1), {axis = axis}), axis + 1)
 end
 function rules.scan_sum(g, node) return sum_behind(g, node.axis) end
--- Before the first 0 of a row each product holds x once. That 0 is in all behind it, whose products
+-- Each product up to the first 0 of a row holds x once. That 0 is in all behind it, whose products
 -- without it are 0 from the next one on; what stands behind it counts for nothing.
 function rules.scan_prod(g, node, y, x)
   local along = {axis = node.axis}
@@ -91,7 +96,7 @@ function rules.scan_prod(g, node, y, x)
   local others = op.scan_prod(op.where(first, 1.0, x), along)
   local before = sum_behind(g * y, node.axis) / op.where(zero, 1.0, x)
   local at_zero = sum_behind(op.where(op.eq(zeros, 0), 0.0, g * others), node.axis)
-  return op.where(first, at_zero, op.where(op.eq(zeros, 0), before, 0.0))
+  return op.where(first, at_zero, op.where(zero, 0.0, before))
 end
 -- Of y = scan_lse(x): exp(-y_j) times the sum of g_i exp(x_i), i up to j. g above 0 and below it
 -- are summed apart, by their logarithms: exp(-y) may leave the range of floats.

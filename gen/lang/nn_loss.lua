@@ -139,12 +139,13 @@ end)
 define("soft_margin_loss(x: tensor, y|target: tensor, {reduction: none/mean/sum = mean})",
        "F.soft_margin_loss, nn.SoftMarginLoss",
        elementwise("soft_margin_loss", function(x, y) return softplus(-y * x) end))
--- x where y is 1, max(0, margin - x) where it is -1.
+-- x where y is 1, max(0, margin - x) where it is -1; their sum where it is neither.
 define([[hinge_embedding_loss(x: tensor, y|target: tensor, {margin: number = 1,
        reduction: none/mean/sum = mean})]],
        "F.hinge_embedding_loss, nn.HingeEmbeddingLoss",
        elementwise("hinge_embedding_loss", function(x, y, o)
-         return op.where(op.eq(y, 1), x, op.max(o.margin - x, 0.0))
+         local over = op.max(o.margin - x, 0.0)
+         return op.where(op.ne(y, -1), x, 0.0) + op.where(op.ne(y, 1), over, 0.0)
        end))
 -- max(0, -y (a - b) + margin).
 define([[margin_ranking_loss(a: tensor, b: tensor, y|target: tensor, {margin: number = 0,

@@ -107,7 +107,10 @@ end
 define([[multi_margin_loss(x: tensor, labels|target: tensor, {p: number = 1,
        margin: number = 1, weight: tensor = nil, reduction: none/mean/sum = mean})]],
        "F.multi_margin_loss, nn.MultiMarginLoss", function(x, labels, o)
-  if #shape(x) == 1 then return of_one(nn.multi_margin_loss, x, labels, o) end
+  if #shape(x) == 1 then
+    if #shape(labels) == 1 then labels = nn.squeeze(labels) end
+    return of_one(nn.multi_margin_loss, x, labels, o)
+  end
   local N, C = table.unpack(shape(x))
   if #shape(x) ~= 2 then fail("multi_margin_loss: wants (N, C) or (C), not %s", tostring(x)) end
   if o.p ~= 1 and o.p ~= 2 then fail("multi_margin_loss: p = %g: wants 1 or 2", o.p) end

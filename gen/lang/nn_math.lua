@@ -202,16 +202,18 @@ meta.__bxor, meta.__bnot = operators.bitwise_xor, operators.bitwise_not
 meta.__shl, meta.__shr = operators.bitwise_left_shift, operators.bitwise_right_shift
 -- a where the condition holds, elsewhere b.
 define("where(condition: condition, a: value, b: value)", "torch.where", op.where)
+-- A number as x's elements are, for integers cut toward zero; a tensor as it is.
+function tools.as_element(what, v, x)
+  if math.type(v) == "integer" and is_float(x) then return v + 0.0 end
+  if math.type(v) ~= "float" or is_float(x) then return v end
+  if v - v ~= 0 then fail("%s: %s holds no %g", what, tostring(x), v) end
+  return v < 0 and math.ceil(v) or math.floor(v)
+end
 -- value where mask is true, elsewhere x; x keeps its dtype: for integers a number is cut toward
 -- zero.
 define("masked_fill(x: tensor, mask: condition, value: value)",
        "Tensor.masked_fill", function(x, mask, value)
-  if math.type(value) == "integer" and is_float(x) then value = value + 0.0 end
-  if math.type(value) == "float" and not is_float(x) then
-    if value - value ~= 0 then fail("masked_fill: %s holds no %g", tostring(x), value) end
-    value = value < 0 and math.ceil(value) or math.floor(value)
-  end
-  local y, dtype = op.where(mask, value, x), core.dtype(x)
+  local y, dtype = op.where(mask, tools.as_element("masked_fill", value, x), x), core.dtype(x)
   return core.dtype(y) == dtype and y or nn.to(y, dtype)
 end)
 
@@ -231,6 +233,7 @@ local function extreme(name, bounded, of_two, reduce, place)
     end
     if not is_tensor(x) then fail("%s: wants a tensor", name) end
     if not o.axis then return nn[reduce](x, nil, o.keep) end
+    if #core.shape(x) == 0 then x, o.keep = nn.ravel(x), false end
     local most, at = nn[reduce](x, o.axis, true), nn[place](x, o.axis, true)
     if math.type(o.axis) then -- the gradient is of the element at that place alone
       local axis = tools.axis(name .. ": axis", o.axis, x)
@@ -340,7 +343,9 @@ end)
 -- log(x / (1 - x)); with eps x is kept from eps to 1 - eps.
 define("logit(x: tensor, eps: number = nil)", "torch.logit", function(x, eps)
   if eps then x = op.min(op.max(x, eps), 1.0 - eps) end
-  return op.log(x / (1.0 - x))
+  return nn.custom_gradient(op.log(x / (1.0 - x)), {x}, function(g)
+    return op.where(op.lt(x, 0.0) | op.gt(x, 1.0), 0 / 0, g / (x * (1.0 - x)))
+  end)
 end)
 
 -- ---- trigonometry -----------------------------------------------------------------------------
@@ -352,10 +357,12 @@ define("atan|arctan(x: tensor)", "torch.atan", op.atan)
 -- The angle of the point (x, y).
 define("atan2|arctan2(y: value, x: value)", "torch.atan2", both(op.atan2))
 define("asin|arcsin(x: tensor)", "torch.asin", function(x)
-  return op.atan2(x, op.sqrt((1.0 - x) * (x + 1.0)))
+  local side = op.sqrt((1.0 - x) * (x + 1.0))
+  return nn.custom_gradient(op.atan2(x, side), {x}, function(g) return g / side end)
 end)
 define("acos|arccos(x: tensor)", "torch.acos", function(x)
-  return op.atan2(op.sqrt((1.0 - x) * (x + 1.0)), x)
+  local side = op.sqrt((1.0 - x) * (x + 1.0))
+  return nn.custom_gradient(op.atan2(side, x), {x}, function(g) return -g / side end)
 end)
 -- (e^x - e^-x) / 2, exact near 0.
 define("sinh(x: tensor)", "torch.sinh", function(x)
@@ -364,11 +371,13 @@ define("sinh(x: tensor)", "torch.sinh", function(x)
   local whole = half * (half + 2.0)
   local small = (whole + whole / (whole + 1.0)) * 0.5
   local large = (half + 1.0) * ((half + 1.0) * 0.5)
-  return op.sign(x) * op.where(op.lt(op.abs(x), 20.0), small, large)
+  return nn.custom_gradient(op.sign(x) * op.where(op.lt(op.abs(x), 20.0), small, large), {x},
+                            function(g) return g * nn.cosh(x) end)
 end)
 define("cosh(x: tensor)", "torch.cosh", function(x)
   local half = op.exp(op.abs(x) * 0.5)
-  return half * (half * 0.5) + 0.5 / half / half
+  return nn.custom_gradient(half * (half * 0.5) + 0.5 / half / half, {x},
+                            function(g) return g * nn.sinh(x) end)
 end)
 define("tanh(x: tensor)", "torch.tanh, nn.Tanh", op.tanh)
 define("asinh|arcsinh(x: tensor)", "torch.asinh", function(x)
@@ -376,15 +385,18 @@ define("asinh|arcsinh(x: tensor)", "torch.asinh", function(x)
   local far = op.log(a) + math.log(2) -- where a * a leaves the range of floats
   local b = op.min(a, 1e9)
   local near = op.log1p(b + b * b / (op.sqrt(b * b + 1.0) + 1.0))
-  return op.sign(x) * op.where(op.lt(a, 1e9), near, far)
+  return nn.custom_gradient(op.sign(x) * op.where(op.lt(a, 1e9), near, far), {x},
+                            function(g) return g * op.rsqrt(x * x + 1.0) end)
 end)
 define("acosh|arccosh(x: tensor)", "torch.acosh", function(x)
   local over = op.min(x, 1e9) - 1.0
-  local near = op.log1p(over + op.sqrt(over * (over + 2.0)))
-  return op.where(op.gt(x, 1e9), op.log(x) + math.log(2), near)
+  local near = op.log1p(over + op.sqrt(over) * op.sqrt(over + 2.0)) -- NaN below 1
+  return nn.custom_gradient(op.where(op.gt(x, 1e9), op.log(x) + math.log(2), near), {x},
+                            function(g) return g * op.rsqrt((x - 1.0) * (x + 1.0)) end)
 end)
 define("atanh|arctanh(x: tensor)", "torch.atanh", function(x)
-  return op.log1p(x * 2.0 / (1.0 - x)) * 0.5
+  return nn.custom_gradient(op.log1p(x * 2.0 / (1.0 - x)) * 0.5, {x},
+                            function(g) return g / ((1.0 - x) * (x + 1.0)) end)
 end)
 -- Degrees to radians.
 define("deg2rad(x: tensor)", "torch.deg2rad", function(x) return x * (math.pi / 180) end)

@@ -60,35 +60,32 @@ local function observation_weights(n, o)
   local often, share = wanted("fweights", false), wanted("aweights", true)
   return often and share and often * share or often and often:to("f32") or share, share
 end
--- The covariance matrix of variables (rows) over observations (columns); of a vector its variance.
--- fweights (N): how often each observation counts, whole numbers; aweights (N): its share, floats.
+-- The covariance matrix of variables (rows) over observations (columns); of one row, or a vector,
+-- its variance. fweights (N): how often each observation counts, whole numbers; aweights (N): its
+-- share, floats.
 define([[cov(x: tensor, {correction: whole = 1, fweights: tensor = nil, aweights: tensor = nil})]],
        "torch.cov", function(x, o)
-  if #shape(x) < 2 then
-    return nn.reshape(nn.cov(op.reshape(x, {dims = {1, nn.numel(x)}}), o), {})
-  end
+  if #shape(x) < 2 then return nn.cov(op.reshape(x, {dims = {1, nn.numel(x)}}), o) end
   if #shape(x) ~= 2 then fail("cov: wants (variables, observations), not %s", tostring(x)) end
   local n = shape(x)[2]
   local weights, share = observation_weights(n, o)
   if not weights then
     local d = x - nn.mean(x, 2, true)
-    return op.matmul(d, nn.transpose(d)) * (1 / math.max(n - o.correction, 0))
+    return nn.squeeze(op.matmul(d, nn.transpose(d)) * (1 / math.max(n - o.correction, 0)))
   end
   local total = nn.sum(weights)
   local d = x - nn.sum(x * weights, 2, true) / total
   local less = o.correction + 0.0 -- what is taken off the number of observations
   if share then less = nn.sum(weights * share) / total * less end
-  return op.matmul(d * weights, nn.transpose(d)) / op.max(total - less, 0.0)
+  return nn.squeeze(op.matmul(d * weights, nn.transpose(d)) / op.max(total - less, 0.0))
 end)
--- Of rows of observations the correlation of each two.
+-- Of rows of observations the correlation of each two; of one row, or a vector, a number.
 define("corrcoef(x: tensor)", "torch.corrcoef", function(x)
-  if #shape(x) < 2 then
-    return nn.reshape(nn.corrcoef(op.reshape(x, {dims = {1, nn.numel(x)}})), {})
-  end
+  if #shape(x) < 2 then return nn.corrcoef(op.reshape(x, {dims = {1, nn.numel(x)}})) end
   if #shape(x) ~= 2 then fail("corrcoef: wants (variables, observations), not %s", tostring(x)) end
   local d = x - nn.mean(x, 2, true)
   local rows = d * op.rsqrt(nn.sum(d * d, 2, true))
-  return nn.clamp(op.matmul(rows, nn.transpose(rows)), -1.0, 1.0)
+  return nn.squeeze(nn.clamp(op.matmul(rows, nn.transpose(rows)), -1.0, 1.0))
 end)
 
 -- ---- norms and distances -----------------------------------------------------------------------
@@ -105,9 +102,9 @@ define("norm(x: tensor, p: any = 2, axes: axes = nil, keep|keepdim: boolean = fa
   if p == 0 then return nn.sum(op.ne(x, 0):to("f32"), axes, keep) end
   if p == 1 then return nn.sum(size, axes, keep) end
   if p == 2 then return root(nn.sum(x * x, axes, keep), 2) end
-  if p > 0 and p < 1 then -- the power's derivative at 0 is infinite: torch has 0
+  if p < 1 then -- the power's derivative at 0 is infinite: torch has 0
     local zero = op.eq(size, 0.0)
-    size = op.where(zero, 0.0, op.pow(op.where(zero, 1.0, size), p))
+    size = op.where(zero, p > 0 and 0.0 or math.huge, op.pow(op.where(zero, 1.0, size), p))
   else
     size = op.pow(size, p)
   end
@@ -145,9 +142,12 @@ define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)
        "F.normalize", function(x, p, axis, eps)
   return x / op.max(nn.norm(x, p, axis, true), eps)
 end)
--- The cosine of the angle between rows of x and y along an axis; norms below eps count as eps.
-define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)",
+-- The cosine of the angle between rows of x and y along an axis of the shape that both broadcast
+-- to; norms below eps count as eps.
+define("cosine_similarity(x: tensor, y: tensor, axis: any = 2, eps: number = 1e-8)",
        "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
+  x, y = nn.broadcast_tensors{x, y}
+  axis = tools.axis_or_only("cosine_similarity: axis", axis, x)
   local function size(v) return op.max(nn.norm(v, 2, axis), eps) end
   return nn.sum(x * y, axis) / (size(x) * size(y))
 end)

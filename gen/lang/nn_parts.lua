@@ -342,6 +342,5 @@ define([[pad(x: tensor, pad|padding: sizes, mode: constant/reflect/replicate/cir
       inside = inside and inside & here or here
     end
   end
-  if tools.is_float(x) then value = value + 0.0 end
-  return op.where(inside, wide, value)
+  return nn.type_as(op.where(inside, wide, tools.as_element("pad", value, x)), x)
 end)

@@ -45,10 +45,10 @@ define("mm(a: tensor, b: tensor)", "torch.mm", of_ranks("mm", 2, 2))
 define("bmm(a: tensor, b: tensor)", "torch.bmm", of_ranks("bmm", 3, 3))
 define("mv(a: tensor, b: tensor)", "torch.mv", of_ranks("mv", 2, 1))
 define("dot|vdot(a: tensor, b: tensor)", "torch.dot", of_ranks("dot", 1, 1))
--- Of vectors along an axis of both, which broadcast.
-define("vecdot(a: tensor, b: tensor, axis: axis = -1)", "torch.linalg.vecdot", function(a, b, axis)
+-- Of vectors along an axis of the shape that both broadcast to.
+define("vecdot(a: tensor, b: tensor, axis: any = -1)", "torch.linalg.vecdot", function(a, b, axis)
   local products = a * b
-  return nn.sum(products, axis + #shape(products) - #shape(a))
+  return nn.sum(products, tools.axis_or_only("vecdot: axis", axis, products))
 end)
 -- Products of the last dimensions of both.
 define("inner(a: tensor, b: tensor)", "torch.inner", function(a, b)

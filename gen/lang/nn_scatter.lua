@@ -37,6 +37,11 @@ local function added_rows(what, ids, rows, size)
     return op.reshape(sums, {dims = with(dims, 1, size)})
   end)
 end
+-- y, of the dtype of bytes or bools x, as which PyTorch adds them up.
+local function as_given(y, x)
+  local dtype = core.dtype(x)
+  return (dtype == "bool" or dtype == "u8") and nn.to(y, dtype) or y
+end
 -- x with the elements `from` added where ids name a place along an axis; or, of ids (N) and rows
 -- (N, ...), nn.scatter_add(ids, rows, size): the rows added up by their ids into (size, ...).
 define("scatter_add(x: tensor, axis|rows: any, ids|index|size: any, from|src: tensor = nil)",
@@ -53,7 +58,7 @@ define([[index_add(x: tensor, axis: axis, ids|index: tensor, from|source: tensor
        {alpha: number = 1})]], "torch.index_add", function(x, axis, ids, from, o)
   local n = shape(x)[axis]
   local sums = added_rows("index_add", ids, nn.movedim(from, axis, 1), n)
-  return x + nn.movedim(sums, 1, axis) * o.alpha
+  return as_given(x + nn.movedim(sums, 1, axis) * o.alpha, x)
 end)
 -- How often each integer below `size` is among ids, as i32; or the sums of `weights` there.
 define("bincount(ids: tensor, size|minlength: count, weights: tensor = nil)",
@@ -67,10 +72,6 @@ end)
 -- No element of x is below, or above it.
 local function least(x) return tools.is_float(x) and -math.huge or -0x80000000 end
 local function most(x) return tools.is_float(x) and math.huge or 0x7fffffff end
--- A tensor, or a number as x's elements are.
-local function as_element(v, x)
-  return math.type(v) == "integer" and tools.is_float(x) and v + 0.0 or v
-end
 -- `values` in that corner of x, beside it x.
 local function in_corner(values, x)
   local of, inside = shape(values), nil
@@ -125,7 +126,8 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: value
   if core.is_tensor(taken) then
     taken = op.take_along(taken, op.max(last, 0), {axis = axis - 1})
   end
-  return in_corner(op.where(op.ge(last, 0), as_element(taken, x), own), x)
+  local y = op.where(op.ge(last, 0), tools.as_element("scatter", taken, x), own)
+  return in_corner(as_given(y, x), x)
 end)
 -- x with the elements of `from`, row-major from the first on, where mask, which broadcasts to x, is
 -- true.
@@ -138,14 +140,15 @@ define("masked_scatter(x: tensor, mask: condition, from|source: tensor)",
   local taken = op.gather(nn.ravel(from), place, {axis = 0})
   return op.where(mask, op.reshape(taken, {dims = shape(x)}), x)
 end)
--- x, its elements counted row-major, with those of `from` where ids name a place; of equal ids the
--- last one, with accumulate all added to it.
+-- x, its elements counted row-major, from the end where ids are below 0, with those of `from` where
+-- ids name a place; of equal ids the last one, with accumulate all added to it.
 define("put(x: tensor, ids|index: tensor, from|source: tensor, accumulate: boolean = false)",
        "torch.put", function(x, ids, from, accumulate)
   local flat, places, given = nn.ravel(x), nn.ravel(ids), nn.ravel(from)
   if shape(places)[1] ~= shape(given)[1] then
     fail("put: wants as many elements as %s, not %s", tostring(ids), tostring(from))
   end
+  places = tools.from_end(places, shape(flat)[1])
   local y
   if accumulate then y = nn.scatter_add(flat, 1, places, given)
   else y = nn.scatter(flat, 1, places, given) end
@@ -167,7 +170,7 @@ define([[index_put(x: tensor, ids|indices: tensors, from|values: value,
       fail("index_put: ids[%d]: wants integers, not %s%s", i, core.dtype(id),
            core.dtype(id) == "bool" and "; nn.where puts by truths" or "")
     end
-    local own = op.where(op.lt(id, 0), id + dims[i], id)
+    local own = tools.from_end(id, dims[i])
     place = place and place * dims[i] + own or own
   end
   local wide, of_parts = shape(place), {}
@@ -195,7 +198,7 @@ define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: value)",
   local dims = shape(x)
   local place = nn.unsqueeze(nn.index({dims[axis]}), 2)
   local hit = nn.any(op.eq(place, nn.reshape(named(ids, dims[axis]), {1, -1})), 2)
-  return op.where(tools.along(hit, #dims, axis), as_element(value, x), x)
+  return op.where(tools.along(hit, #dims, axis), tools.as_element("index_fill", value, x), x)
 end)
 -- x with `from` as element `index` (from 1) of an axis.
 define("select_scatter(x: tensor, from|src: tensor, axis: axis, index: whole)",
@@ -232,7 +235,7 @@ end)
 
 -- x with the elements `from` reduced into the places that ids name along an axis, as PyTorch's
 -- scatter_reduce; ids may be smaller than x on the other axes, and than `from`.
--- include_self = false: what was in such a place before does not count.
+-- include_self = false: what was in such a place before does not count. Bools stay bools, u8 u8.
 define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tensor,
        reduce: sum/prod/mean/amax/amin, {include_self: boolean = true})]],
        "torch.scatter_reduce", function(x, axis, ids, from, reduce, o)
@@ -240,7 +243,7 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
   if tools.product(shape(ids)) == 0 then return x end
   -- What does not hit counts for nothing.
   local hit = hits(x, axis, ids)
-  local zero, one = as_element(0, x), as_element(1, x)
+  local zero, one = tools.as_element("", 0, x), tools.as_element("", 1, x)
   local function reduced(f, none)
     return f(op.where(hit, nn.unsqueeze(taken, axis), none), axis + 1)
   end
@@ -258,7 +261,7 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
     local count = nn.sum(hit, axis + 1):to("f32") + (self and 1.0 or 0.0)
     return (own(0.0) + reduced(nn.sum, 0.0)) / (self and count or op.max(count, 1.0))
   end
-  return in_corner(result(), x)
+  return in_corner(as_given(result(), x), x)
 end)
 -- x, where the i-th part of `from` along an axis is joined by `reduce` into the part of x that
 -- ids[i] names, a vector; as scatter_reduce.

@@ -46,9 +46,11 @@ define("take_along(x: tensor, ids|index: tensor, axis: axis = -1)",
   end
   return op.take_along(from, ids, {axis = axis - 1})
 end)
--- The same of x and ids that broadcast to each other on the other axes.
-define("take_along_dim(x: tensor, ids|indices: tensor, axis: axis = -1)",
+-- The same of x and ids that broadcast to each other on the other axes; without an axis of all
+-- elements, and all ids, in a row.
+define("take_along_dim(x: tensor, ids|indices: tensor, axis: axis = nil)",
        "torch.take_along_dim", function(x, ids, axis)
+  if not axis then x, ids, axis = nn.ravel(x), nn.ravel(ids), 1 end
   local dims, of = shape(x), shape(ids)
   if #dims ~= #of then
     fail("take_along_dim: wants ids of as many dimensions as %s, not %s", tostring(x),
@@ -61,9 +63,12 @@ define("take_along_dim(x: tensor, ids|indices: tensor, axis: axis = -1)",
   end
   return op.take_along(nn.expand(x, dims), nn.expand(ids, of), {axis = axis - 1})
 end)
--- Elements of x, counted row-major.
-define("take(x: tensor, ids: tensor)", "torch.take", function(x, ids)
-  return op.gather(nn.ravel(x), ids, {axis = 0})
+-- ids that count from the end where they are below 0, as places among `size` elements.
+function tools.from_end(ids, size) return op.where(op.lt(ids, 0), ids + size, ids) end
+-- Elements of x, counted row-major, from the end where ids are below 0.
+define("take(x: tensor, ids|index: tensor)", "torch.take", function(x, ids)
+  local flat = nn.ravel(x)
+  return op.gather(flat, tools.from_end(ids, shape(flat)[1]), {axis = 0})
 end)
 
 -- ---- by place ---------------------------------------------------------------------------------
@@ -75,14 +80,18 @@ local function side(x, compare, diagonal)
   local rows, columns = dims[#dims - 1], dims[#dims]
   return compare(nn.index({rows, columns}, 2) - nn.index({rows, columns}, 1), diagonal)
 end
-local function zero_of(x) return tools.is_float(x) and 0.0 or 0 end
+-- The elements of x where a condition holds, elsewhere 0 or, of bools, false.
+local function only(here, x)
+  if core.dtype(x) == "bool" then return here & x end
+  return op.where(here, x, tools.is_float(x) and 0.0 or 0)
+end
 -- The elements on and above a diagonal, 0 below.
 define("triu(x: tensor, diagonal: whole = 0)", "torch.triu", function(x, diagonal)
-  return op.where(side(x, op.ge, diagonal), x, zero_of(x))
+  return only(side(x, op.ge, diagonal), x)
 end)
 -- The elements on and below a diagonal, 0 above.
 define("tril(x: tensor, diagonal: whole = 0)", "torch.tril", function(x, diagonal)
-  return op.where(side(x, op.le, diagonal), x, zero_of(x))
+  return only(side(x, op.le, diagonal), x)
 end)
 -- Elements of two dimensions whose places differ by `offset`, as a new last dimension.
 define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
@@ -126,7 +135,7 @@ define("diag_embed(x: tensor, offset: whole = 0, a: whole = -2, b: whole = -1)",
   local y = nn.zeros({n, n}, {dtype = core.dtype(x)})
   if dims[#dims] > 0 then
     local spread = op.gather(x, op.min(place, dims[#dims] - 1), {axis = #dims - 1})
-    y = op.where(op.eq(column - row, offset), spread, zero_of(x))
+    y = only(op.eq(column - row, offset), spread)
   end
   return nn.movedim(y, {-2, -1}, {a, b})
 end)

@@ -101,12 +101,13 @@ end)
 -- What is found along an axis, or, where none is given, among all elements: x and its axis then;
 -- and the result without that axis, unless `keep`.
 local function along_or_all(what, x, axis)
-  if axis ~= nil then return x, tools.axis(what .. ": axis", axis, x) end
+  axis = axis ~= nil and tools.axis_or_only(what .. ": axis", axis, x)
+  if axis and #shape(x) > 0 then return x, axis end
   return nn.ravel(x), 1
 end
 local function without(y, x, axis, given, keep)
   if not keep then return nn.squeeze(y, axis) end
-  if given ~= nil then return y end
+  if given ~= nil and #shape(x) > 0 then return y end
   local ones = {}
   for i = 1, #shape(x) do ones[i] = 1 end
   return op.reshape(y, {dims = ones})
@@ -195,10 +196,16 @@ define([[nanquantile(x: tensor, q: any, axis: any = nil, keep|keepdim: boolean =
     return without(op.where(op.lt(last, 0.0), 0 / 0, y), x, a, axis, keep)
   end)
 end)
--- The median of the elements that are not NaN, the lower one of two; of all, or along an axis.
+-- The median of the elements that are not NaN, the lower one of two; of all, or of those along an
+-- axis, and then its place.
 define("nanmedian(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
        "torch.nanmedian", function(x, axis, keep)
-  return nn.nanquantile(x, 0.5, axis, keep, {interpolation = "lower"})
+  local flat, a = along_or_all("nanmedian", x, axis)
+  local middle = op.floordiv(op.max(nn.sum(op.eq(flat, flat), a, true) - 1, 0), 2)
+  local place = op.take_along(nn.argsort(flat, a), middle, {axis = a - 1}) -- NaN comes last
+  local value = without(op.take_along(flat, place, {axis = a - 1}), x, a, axis, keep)
+  if axis == nil then return value end
+  return value, without(place, x, a, axis, keep)
 end)
 -- The value that occurs most often along an axis (of several the smallest), and the last place of
 -- it.

@@ -91,7 +91,22 @@ define("zeta(s: value, q: value)", "torch.special.zeta", function(s, q)
     return tools.unbroadcast(g * nn.zeta(s + 1.0, q) * -s, q)
   end)
 end)
--- The n-th derivative of digamma; of x > 0, but for n = 1 (and 0, digamma itself).
+-- The n-th derivative of the cotangent, by its powers, the highest first: each is -(1 + c^2) times
+-- the one before by c.
+local function cotangent(n)
+  local powers = {1.0, 0.0}
+  for _ = 1, n do
+    local more = {}
+    for i = 1, #powers + 1 do more[i] = 0.0 end
+    for i = 1, #powers - 1 do
+      local by_c = powers[i] * (#powers - i)
+      more[i], more[i + 2] = more[i] - by_c, more[i + 2] - by_c
+    end
+    powers = more
+  end
+  return powers
+end
+-- The n-th derivative of digamma, which itself is that of n = 0.
 define("polygamma(x: tensor, n: amount)", "Tensor.polygamma", function(x, n)
   floats("polygamma", x)
   if n == 0 then return nn.digamma(x) end
@@ -103,7 +118,10 @@ define("polygamma(x: tensor, n: amount)", "Tensor.polygamma", function(x, n)
     local value = hurwitz(2, op.where(low, 1.0 - x, x))
     y = op.where(low, (math.pi * math.pi) / (sine * sine) - value, value)
   else
-    y = op.where(op.gt(x, 0.0), hurwitz(n + 1, x) * factor, 0 / 0)
+    local low, distance = op.lt(x, 0.0), (x - op.round(x)) * math.pi
+    local value = hurwitz(n + 1, op.where(low, 1.0 - x, x)) * factor
+    local turned = polynomial(op.cos(distance) / op.sin(distance), cotangent(n))
+    y = op.where(low, value * (-1.0) ^ n - turned * math.pi ^ (n + 1), value)
   end
   return nn.custom_gradient(y, {x}, function(g) return g * nn.polygamma(x, n + 1) end)
 end)
@@ -199,7 +217,7 @@ define("frexp(x: tensor)", "torch.frexp", function(x)
   e = op.where(plain, e - op.where(tiny, 64.0, 0.0), 0.0)
   mantissa = nn.custom_gradient(mantissa, {x}, function(g)
     local part = op.floor(e * 0.5)
-    return op.where(op.eq(x, 0.0), 0.0, g * power_of_two(-part) * power_of_two(part - e))
+    return g * power_of_two(-part) * power_of_two(part - e)
   end)
   return mantissa, nn.to(e, "i32")
 end)

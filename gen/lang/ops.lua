@@ -94,9 +94,10 @@ op{name = "minimum", nin = 2, type = "arith", cuda = "nn_min($1, $2)", flags = {
      return g * (lt(a, b) + both), g * (gt(a, b) + both)
    end}
 
+local function none() return nil end -- the gradient of a step, for which PyTorch has 0
 -- Python's: toward minus infinity. By the integer 0: 0.
 op{name = "floordiv", nin = 2, type = "arith", cuda = "nn_floordiv($1, $2)", flops = 4,
-   ref = function(a, b) return floor(a / b) + 0 * a end} -- infinite a: NaN
+   ref = function(a, b) return floor(a / b) + 0 * a end, grad = none} -- infinite a: NaN
 op{name = "mod", nin = 2, type = "arith", cuda = "nn_mod($1, $2)", flops = 4,
    ref = function(a, b) return mod(a, b) end, grad = function(g, y, a, b) return g, -g * floor(a / b) end}
 
@@ -170,7 +171,7 @@ op{name = "erfc", cuda = "nn_erfc($1)", flops = 20, ref = function(x) return erf
 op{name = "log1p", cuda = "nn_log1p($1)", flops = 6, flags = {"wide", "shrinks"}, ref = function(x) return log1p(x) end,
    grad = function(g, y, x) return g / (x + 1) end}
 op{name = "expm1", cuda = "nn_expm1($1)", flops = 6, flags = {"wide"}, ref = function(x) return expm1(x) end,
-   grad = function(g, y) return g * (y + 1) end}
+   grad = function(g, y, x) return g * exp(x) end}
 op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"lipschitz", "bounded"},
    ref = function(x) return atan(x) end,
    grad = function(g, y, x) return g / (x * x + 1) end}
@@ -180,7 +181,6 @@ op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", narrow = "nn_sigmoid_fa
 op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", narrow = "$1 * nn_sigmoid_fast($1)", flops = 7,
    ref = function(x) return x / (1 + math.exp(-x)) end,
    grad = function(g, y, x) local s = sigmoid(x); return g * (s + y * (1 - s)) end}
-local function none() return nil end -- the gradient of a step, for which PyTorch has 0
 op{name = "floor", cuda = "nn_floor($1)", flags = {"exact"}, ref = function(x) return floor(x) end, grad = none}
 op{name = "ceil", cuda = "nn_ceil($1)", flags = {"exact"}, ref = function(x) return -floor(-x) end, grad = none}
 op{name = "trunc", cuda = "nn_trunc($1)", flags = {"exact"}, ref = function(x) return where(lt(x, 0), -floor(-x), floor(x)) end, grad = none}

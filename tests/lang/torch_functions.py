@@ -356,6 +356,92 @@ section("borders", dict(WIDE, **TIES), [
     for form, slope in ((text, False), (derives(text, *keys), True))
 ])
 
+# What PyTorch's own operator samples found.
+section("samples", {"x": floats(2, 3), "y": floats(2, 1, 3), "v": floats(5), "s": floats(5).sign(),
+                    "n": torch.tensor([[1.0, float("nan"), -2], [3, 0, float("nan")]]),
+                    "i": ints(6, 4, low=-6), "k": ints(3, 3, 2), "z": floats(1)[0],
+                    "b": ints(2, 4, 4)}, [
+    ("nn.cosine_similarity(x, y, -1)", lambda x, y, *_: F.cosine_similarity(x, y, -1)),
+    ("nn.cosine_similarity(x, y, 1)", lambda x, y, *_: F.cosine_similarity(x, y, 0)),
+    ("nn.cosine_similarity(x:narrow(2, 1, 1), x, 2)",
+     lambda x, *_: F.cosine_similarity(x[:, :1], x, 1)),
+    (derives("nn.cosine_similarity(x, y, -2)", "x", "y"), lambda x, y, *_: derived(
+        lambda x, y: F.cosine_similarity(x, y, -2), x, y)),
+    ("nn.vecdot(x, y, 1)", lambda x, y, *_: torch.linalg.vecdot(x, y, dim=0)),
+    ("nn.functional.prelu(v, nn.full({1}, 0.1))",
+     lambda x, y, v, *_: F.prelu(v, torch.full((1,), 0.1))),
+    ("v:hinge_embedding_loss(s * v:gt(0), {reduction = 'none'})",
+     lambda x, y, v, s, *_: F.hinge_embedding_loss(v, s * (v > 0), reduction="none")),
+    ("x:take(i)", lambda x, y, v, s, n, i, *_: x.take(i.long())),
+    ("x:put(i, i:float(), true)", lambda x, y, v, s, n, i, *_: x.put(i.long(), i.float(), True)),
+    (derives("x:take(i)", "x"), lambda x, y, v, s, n, i, *_: derived(
+        lambda x: x.take(i.long()), x)),
+    ("x:take_along_dim(k)", lambda x, y, v, s, n, i, k, *_: x.take_along_dim(k.long())),
+    ("(n:nanmedian(1, true))", lambda x, y, v, s, n, *_: n.nanmedian(0, True)[0]),
+    ("select(2, n:nanmedian(-1))", lambda x, y, v, s, n, *_: n.nanmedian(-1)[1].int()),
+    ("(i:nanmedian(1))", lambda x, y, v, s, n, i, *_: i.nanmedian(0)[0]),
+    ("select(2, z:median(1, true)) + z:quantile({0.5, 1}, -1, true) + (z:max{axis = 1})",
+     lambda *a: a[7].quantile(torch.tensor([0.5, 1]), -1, True) + a[7]),
+    ("x:narrow(1, 1, 1):cov()", lambda x, *_: x[:1].cov()),
+    ("x:narrow(1, 1, 1):corrcoef()", lambda x, *_: x[:1].corrcoef()),
+    (derives("(x * 0):norm(-1.5, 2)", "x"), lambda x, *_: derived(
+        lambda x: (x * 0).norm(-1.5, 1), x)),
+    (derives("x:div(y, {rounding_mode = 'floor'}) * x", "x", "y"), lambda x, y, *_: derived(
+        lambda x, y: x.div(y, rounding_mode="floor") * x, x, y)),
+    ("v:multi_margin_loss(i:narrow(1, 1, 1) % 5)",
+     lambda x, y, v, s, n, i, *_: F.multi_margin_loss(v, (i[:1] % 5).long())),
+    ("y:avg_pool2d({1}, {stride = {2}})", lambda x, y, *_: F.avg_pool2d(y[None], (1,), (2,))[0]),
+    ("i:pad{padding = {1, 2}, value = 7.5}",
+     lambda x, y, v, s, n, i, *_: F.pad(i, (1, 2), value=7.5)),
+    ("i:scatter(1, k:select(1, 1), 2.5):add(i:index_fill(1, k:select(1, 1), -2.5))",
+     lambda x, y, v, s, n, i, k, *_: i.scatter(0, k[0].long(), 2.5)
+     + i.index_fill(0, k[0].long(), -2.5)),
+    ("nn.where(b:bool():tril() | b:bool():triu(1), 1, 2) + b:bool():diag_embed():sum(-1)",
+     lambda *a: torch.where(a[8].bool(), 1, 2) + a[8].diag_embed().sum(-1)),
+    ("(k * 100):to('u8'):index_add(1, k:narrow(2, 1, 1):view(3), k:to('u8')):int()",
+     lambda *a: (a[6] * 100).byte().index_add(0, a[6][:, 0].long(), a[6].byte()).int()),
+    ("(k * 100):to('u8'):scatter_add(1, k, (k * 99):to('u8')):int()",
+     lambda *a: (a[6] * 100).byte().scatter_add(0, a[6].long(), (a[6] * 99).byte()).int()),
+    ("(v * 3 - 0.25):polygamma(2)", lambda *a: torch.polygamma(2, a[2] * 3 - 0.25)),
+    (derives("(v * 3 - 0.25):polygamma(1)", "v"), lambda *a: derived(
+        lambda v: torch.polygamma(1, v * 3 - 0.25), a[2])),
+    ("(v:floor() * 0 - 1.625):polygamma(5)", lambda *a: torch.polygamma(5, a[2] * 0 - 1.625)),
+    ("nn.where(b:bool():scatter_reduce(1, k, b:bool(), 'amax'), 1, 2)",
+     lambda *a: torch.where(a[8].scatter_reduce(0, a[6].long(), a[8], "amax").bool(), 1, 2)),
+])
+
+# Derivatives where what a function is made of has none, or where it cancels.
+section("points", {"o": torch.tensor([0, -0.0, 1, -1, 0.5]),
+                   "e": torch.tensor([0, -0.0, 1e-7, -1e-3]),
+                   "p": torch.tensor([[2, 0, 3], [0, 0, 4], [1, 2, 3], [0, 0, 0.0]])}, [
+    (derives(text % name, name), lambda o, e, p, f=f, name=name: derived(f, {"o": o, "e": e}[name]))
+    for text, name, f in [
+        ("%s:asin()", "o", torch.asin), ("%s:acos()", "o", torch.acos),
+        ("%s:atanh()", "o", torch.atanh), ("%s:asinh()", "o", torch.asinh),
+        ("(%s * %s):acosh()", "o", lambda o: torch.acosh(o * o)),
+        ("(%s * %s):logit()", "o", lambda o: torch.logit(o * o)), ("%s:sinh()", "o", torch.sinh),
+        ("(%s:frexp())", "o", lambda o: o.frexp()[0]), ("%s:sinh()", "e", torch.sinh),
+        ("%s:cosh() * 1e6", "e", lambda e: torch.cosh(e) * 1e6),
+        ("(%s - 12):elu() * 1e6", "o", lambda o: F.elu(o - 12) * 1e6),
+        ("(%s - 12):selu() * 1e6", "o", lambda o: F.selu(o - 12) * 1e6),
+    ] for text in [text.replace("%s * %s", name + " * %s")]
+] + [
+    ("nn.grad((p:%s(2) * nn.tensor{1e6, 1, 0.25}):sum(), p):slice(2, 2, 3)" % name,
+     lambda o, e, p, f=f: gradient(lambda p: f(p, 1) * torch.tensor([1e6, 1, 0.25]), p)[:, 1:])
+    for name, f in (("cumsum", torch.cumsum), ("cumprod", torch.cumprod))
+] + [
+    ("(o * 1e30 - 1e30):acosh()", lambda o, e, p: torch.acosh(o * 1e30 - 1e30)),
+    (derives("o:hinge_embedding_loss(nn.tensor{-1, 1, -1, 1, 0}, {reduction = 'none'})", "o"),
+     lambda o, e, p: derived(lambda o: F.hinge_embedding_loss(
+         o, torch.tensor([-1.0, 1, -1, 1, 0]), reduction="none"), o)),
+    (derives("(nn.grad((p:prod(2) * nn.index({4})):sum(), p))", "p"), # twice
+     lambda o, e, p: derived(lambda p: torch.autograd.grad(
+         (p.prod(1) * torch.arange(4)).sum(), p, create_graph=True)[0], p)),
+    (derives("(nn.grad(o:slice(1, 2, 5):cumprod(1):square():sum(), o))", "o"),
+     lambda o, e, p: derived(lambda o: torch.autograd.grad(
+         o[1:].cumprod(0).square().sum(), o, create_graph=True)[0], o)),
+])
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,7 @@ local x = nn.sigmoid(nn.input("x", {cfg.rows, cfg.size})) * 0.6 + 0.3
 local y = nn.sigmoid(nn.input("y", {cfg.rows, cfg.size})) * 0.6 + 1.0 -- never near x
 local weight = nn.input("weight", {cfg.rows, cfg.size})
 local differentiable = {arith = true, float = true, where = true} -- by their types
-local without = {stop_gradient = true, floordiv = true} -- derivatives
+local without = {stop_gradient = true} -- derivatives
 for _, row in ipairs(nn.rows()) do
   if row.class == "map" and differentiable[row.type] and not without[row.name] then
     local values = row.nin == 1 and {x} or {x, y}
