@@ -226,17 +226,42 @@ static Node *rows_joined(Node *x, const Type *batches) {
   return of->type.dim[of->type.rank - 1] == x->type.dim[x->type.rank - 1] ? of : NULL;
 }
 
+// A product of the shape of n that maps make n of, but for `but`; null: there is none.
+static const Node *other_product(const Node *n, const Node *but, int *left) {
+  bool product = n->op->cls == OpContract && n->op->maps->leading;
+  if (product || --*left < 0 || n->op->cls != OpMap) return product && n != but ? n : NULL;
+  const Node *found = NULL;
+  for (int i = 0; i < n->nin && !found; i++)
+    if (type_same_shape(&n->in[i]->type, &n->type)) found = other_product(n->in[i], but, left);
+  return found;
+}
+
+// Weights of attention to keys or values that all batches share: a softmax of products, or made of
+// two of them, as its derivative is. What only one product makes may be of classes.
+static bool are_of_attention(const Node *x) {
+  int left = kMostSearched;
+  const Node *one = x->type.rank > 2 && is_weights(x) ? other_product(x, NULL, &left) : NULL;
+  bool softmax = x->op->flags & FlagDiv && x->in[1]->op->cls == OpReduce;
+  return one && ((softmax && x->in[1]->in[0] == x->in[0]) || other_product(x, one, &left));
+}
+
+// Is x made of scores, of which n multiplies the rows of some batches, or of all by weights?
+static bool is_of_rows(const Node *x, const Node *n) {
+  return reshape_batched(n) ? reshape_scores(x) : are_of_attention(x);
+}
+
 // a^T b, of rows that were joined, where one is made of scores, is the sum of such products of what
-// they were: derivatives of keys that heads share, with the scores on the left.
+// they were: derivatives of keys that heads or batches share, with the scores on the left.
 Node *rows_summed(Graph *to, Node *n) {
-  if (!reshape_batched(n) || !reshape_turns(n->in[0])) return NULL;
+  bool matrices = n->op->cls == OpContract && n->op->maps->leading;
+  if (!matrices || n->type.rank < 2 || !reshape_turns(n->in[0])) return NULL;
   Node *a = rows_joined(n->in[0]->in[0], &n->type), *b = rows_joined(n->in[1], &n->type);
   if (!a || !b || a->type.rank != b->type.rank) return NULL;
   int rank = n->type.rank, last = a->type.rank - 1;
   for (int d = 0; d < last; d++)
     if (a->type.dim[d] != b->type.dim[d]) return NULL;
-  bool right = !reshape_scores(a);
-  if (right && !reshape_scores(b)) return NULL;
+  bool right = !is_of_rows(a, n);
+  if (right && !is_of_rows(b, n)) return NULL;
   Node *in[2] = {reshape_turned(to, right ? b : a), right ? a : b};
   Node *product = simp_make(to, n->op, 2, in, &n->attr, n);
   Attr attr = {0};

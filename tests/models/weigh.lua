@@ -136,6 +136,10 @@ function cases.learned_keys()
   local x, y, z = q(), nn.input("k", {1, H, M, D}), v()
   return weights(x, y):matmul(z), {x, y, z}
 end
+function cases.common_keys() -- matrices that all batches and heads share
+  local x, y, z = q(), nn.input("k", {M, D}), nn.input("v", {M, W})
+  return weights(x, y):matmul(z), {x, y, z}
+end
 function cases.mixed_heads() -- weights of all heads and queries, for each key
   local x, y, z = q(), k(), nn.input("z", {B, N, H, W})
   return weights(x, y):permute{1, 3, 4, 2}:matmul(z), {x, y, z}
