@@ -15,7 +15,8 @@ i=0
 for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_heads:3:1 bias_odd:3:1 \
   windows:3:1 slopes:3:1 scales:3:1 cap:3:2 table:3:1 rows:3:1 dropout:3 lengths:3 lse:3 grouped:3 \
   one_key:0 odd_values:0 deep:3 low:3 itself:3 twice:3 two_values:1 entropy:1 shared_keys:2 learned_keys:2 \
-  common_keys:3 mixed_heads:1 fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
+  common_keys:3 largest:3 largest_sink:3 mixed_heads:1 \
+  fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
   exponentials:0 other_batches:0 joined_inputs:0 padded_types:0; do
   few 12 || continue
   dtypes=(fp32 fp16) i=$((i + 1))

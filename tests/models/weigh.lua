@@ -128,6 +128,19 @@ function cases.entropy()
   local p = weights(x, y)
   return p:matmul(z) - (p * (p + 1e-9):log()):sum(-1, true), {x, y, z}
 end
+function cases.largest() -- the largest score of a row is no constant
+  local x, y, z = q(), k(), v()
+  local s = x:matmul(y:transpose()) * 0.25
+  local e = (s - s:amax(-1, true)):exp()
+  return (e / e:sum(-1, true)):matmul(z), {x, y, z}
+end
+function cases.largest_sink() -- nor that of scores beside a sink, from which softmax takes another
+  local x, y, z, sink = q(), k(), v(), nn.input("sink", {1, H, 1, 1})
+  local hidden = nn.index({1, M}, 2):gt(nn.index({N, 1}, 1))
+  local s = (x:matmul(y:transpose()) * 0.25):masked_fill(hidden, -math.huge)
+  s = nn.concat({s, sink:expand{B, H, N, 1}}, -1)
+  return (s - s:amax(-1, true)):softmax():slice(-1, 1, M):matmul(z), {x, y, z, sink}
+end
 function cases.shared_keys()
   local x, y, z = q(), k(1), v()
   return weights(x, y):matmul(z), {x, y, z}
