@@ -100,6 +100,7 @@ const char *const front_layers[] = {
     "gen/lang/nn_heads.lua",
     "gen/lang/nn_transformer.lua",
     "gen/lang/nn_attention.lua",
+    "gen/lang/nn_cancel.lua",
     "gen/lang/nn_grad.lua",
     "gen/lang/nn_loss.lua",
     "gen/lang/nn_loss_classes.lua",

@@ -358,6 +358,7 @@ local function reached(loss, wanted)
   return order, seen
 end
 
+local function is_row(x, y) return not same_shape(shape(x), shape(y)) end -- it broadcasts to y
 local function differentiable(x) return core.dtype(x):find("f") ~= nil end
 
 -- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and of
@@ -380,6 +381,7 @@ local function gradients(loss, list)
   local grads, result = {[core.id(loss)] = core.full(shape(loss), 1)}, {}
   local keep = {}
   for _, x in ipairs(list) do keep[core.id(x)] = true end
+  local cancels = tools.cancels(nodes)
   for _, id in ipairs(order) do
     local g, node = grads[id], nodes[id]
     if g and #node.inputs > 0 then
@@ -388,6 +390,10 @@ local function gradients(loss, list)
         local input = core.id(x)
         local needed = differentiable(x)
             and (keep[input] or (nodes[input] and #nodes[input].inputs > 0))
+        local shifts = (node.op == "sub" and i == 2) or node.op == "add"
+        if shifts and needed and is_row(x, node.tensor) and cancels(node.tensor, x) then
+          given[i] = nil
+        end
         if given and given[i] and needed then
           grads[input] = grads[input] and grads[input] + given[i] or given[i]
         elseif needed and not given and not node.stops then

@@ -3,6 +3,7 @@
 #define NNGEN_PASS_H
 
 #include "gen/lang/lang.h"
+#include "simp.h"
 
 #include <stdio.h>
 
@@ -164,20 +165,6 @@ struct Group {
 
 void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c), // a file each
     layout_pass(Compiler *c), fuse_pass(Compiler *c);
-typedef Node *SimpRule(Graph *to, Node *n); // gives what n is replaced with, or null
-SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
-Node *sum_deviates(const Node *n); // y, where n sums (y - mean(y))^2 up; null: it does not
-SimpRule reshape_last, batches_last, batches_apart, reduce_inside, weights_first, turned_product,
-    concat_simpler, powers_plain, scores_turned, nan_of_row, weights_apart, scale_behind,
-    sum_inside, repeats_read, rows_apart, rows_summed, products_joined, reshape_turned;
-// simp_reshape.c: the last two dimensions exchanged? By batches? Is a product of batches in it?
-bool reshape_turns(const Node *), reshape_batched(const Node *), reshape_scores(const Node *);
-const Node *sum_power(const Node *n); // the exponential that is a factor of n; null: there is none
-Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
-bool simp_is_const(const Node *n), sum_is_mean(const Node *c, const Node *y, int64_t axes);
-Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
-Node *simp_intern(Graph *to, Node *n);    // the node like n that exists already, else n itself
-void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size); // n's, of these inputs
 Dtype prec_operand(const Node *contract); // what a product reads
 void channels_pack(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // a file each
 Node *channels_unpack(Graph *to, Node *packed, const Node *conv), // what takes its place, or itself

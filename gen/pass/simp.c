@@ -328,13 +328,15 @@ static Node *drop_taps(Graph *to, Node *n) {
 
 static SimpRule *const always[] = {fold_constants, drop_identity, join_moves};
 static SimpRule *const rules[] = {
-    fixed_second,   subtract_to_add, join_fixed,         scale_into_weights,
-    drop_taps,      sum_outside,     sum_joins_variance, sum_joins_exponentials,
-    broadcast_late, reshape_last,    sum_joins_product,  pads_to_concat,
-    batches_last,   reduce_inside,   weights_first,      turned_product,
-    concat_simpler, powers_plain,    scores_turned,      batches_apart,
-    nan_of_row,     weights_apart,   scale_behind,       sum_inside,
-    repeats_read,   rows_apart,      rows_summed,        products_joined,
+    fixed_second,     subtract_to_add, join_fixed,         scale_into_weights,
+    drop_taps,        sum_outside,     sum_joins_variance, sum_joins_exponentials,
+    broadcast_late,   reshape_last,    sum_joins_product,  pads_to_concat,
+    batches_last,     reduce_inside,   weights_first,      turned_product,
+    concat_simpler,   powers_plain,    scores_turned,      batches_apart,
+    nan_of_row,       weights_apart,   scale_behind,       sum_inside,
+    repeats_read,     rows_apart,      rows_summed,        products_joined,
+    memories_whole,   memories_summed, concat_apart,       slice_apart,
+    batches_in_order,
 };
 
 static Node *apply(Graph *to, Node *n) {
@@ -373,10 +375,28 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return n;
 }
 
-// Needs: types. Gives: the same outputs from fewer nodes. Breaks nothing.
-void simp_pass(Compiler *c) {
+static Node *rewrite_memories(Graph *to, Node *node, Node **in) {
+  Node *n = rewrite(to, node, in), *joined = memories_joined(to, n);
+  return joined ? joined : n;
+}
+
+static Graph *simplified(Graph *g, Node *(*rewrites)(Graph *, Node *, Node **)) {
   Known known = {0};
-  c->graph = graph_rebuild(c->graph, rewrite, &known);
+  Graph *to = graph_rebuild(g, rewrites, &known);
   HASH_CLEAR(hh, known.table);
-  c->graph = graph_copy(c->graph); // without what the rules left behind
+  return graph_copy(to); // without what the rules left behind
+}
+
+static bool has_memories(const Graph *g) {
+  bool found = !strcmp(g->c->options.lowering, "fused") && !g->c->options.no_flash;
+  int i = 0;
+  while (found && i < g->nnodes && !memories_beside(g->nodes[i])) i++;
+  return found && i < g->nnodes;
+}
+
+// Needs: types. Gives: the same outputs from fewer nodes. Breaks nothing. Scores of memories are
+// joined when all that reads parts of their weights has been rewritten.
+void simp_pass(Compiler *c) {
+  c->graph = simplified(c->graph, rewrite);
+  if (has_memories(c->graph)) c->graph = simplified(c->graph, rewrite_memories);
 }

@@ -14,6 +14,7 @@ typedef struct Split {
   Graph *to;
   const Node *top, *concat; // maps lead from the concat to the top
   int part;                 // the one that is made
+  bool whole;               // rows are made of all parts, as they are
 } Split;
 
 // The dimension of x that broadcasts along the concat's axis; -1: x has none, or one element there.
@@ -44,9 +45,8 @@ static const Node *find_concat(const Split *s, const Node *x, int *left) {
   if (concat) return x->uses == 1 && x->nin <= kMostParts ? x : NULL;
   if (--*left < 0 || !is_inner(s, x)) return NULL;
   for (int i = 0; i < x->nin; i++) {
-    const Node *found = type_same_shape(&x->in[i]->type, &s->top->type)
-                            ? find_concat(s, x->in[i], left)
-                            : NULL;
+    const Node *found =
+        type_same_shape(&x->in[i]->type, &s->top->type) ? find_concat(s, x->in[i], left) : NULL;
     if (found) return found;
   }
   return NULL;
@@ -257,32 +257,64 @@ static Node *rows_by_parts(const Split *s, Node *x, int *left) {
   return all;
 }
 
+// x from `begin` to `end` along d; of a concat the part that this is, of positions others.
+static Node *cut_along(Graph *to, Node *x, int d, int64_t begin, int64_t end) {
+  int64_t at = 0;
+  bool concat = x->op->cls == OpMove && x->op->form == MoveConcat && x->attr.axis == d;
+  for (int i = 0; concat && i < x->nin; at += x->in[i++]->type.dim[d])
+    if (at == begin && at + x->in[i]->type.dim[d] == end) return x->in[i];
+  if (x->op->cls != OpSource || x->op->form != SourceIndex) return slice_of(to, x, d, begin, end);
+  Node *index = graph_add(to, x->op, 0, NULL, &x->attr, x);
+  index->type = type_make(x->type.dtype, x->type.rank, x->type.dim);
+  index->type.dim[d] = end - begin;
+  Type scalar = type_make(x->type.dtype, 0, NULL);
+  Node *in[2] = {simp_intern(to, index), simp_const(to, (double)begin, &scalar, x)};
+  return x->attr.axis == d ? simp_make(to, op_need(to->c, "add"), 2, in, NULL, x) : in[0];
+}
+
+// A product, of those columns of its right operand.
+static Node *product_cut(Graph *to, Node *x, int64_t begin, int64_t end) {
+  Node *b = x->in[1], *rows = reshape_turns(b) ? b->in[0] : NULL;
+  int last = b->type.rank - 1;
+  Node *in[2] = {x->in[0], NULL};
+  in[1] = rows ? reshape_turned(to, cut_along(to, rows, last - 1, begin, end))
+               : cut_along(to, b, last, begin, end);
+  return simp_make(to, x->op, 2, in, &x->attr, x);
+}
+
 // The part of x that belongs to that of the concat.
 static Node *piece_of(const Split *s, Node *x, int *left) {
   int d = axis_in(s, x);
   if (x == s->concat) return x->in[s->part];
-  if (d < 0) return rows_by_parts(s, x, left);
+  if (d < 0) return s->whole ? x : rows_by_parts(s, x, left);
   if (--*left < 0) return NULL;
-  if (is_map(x)) return map_of(s, x, piece_of, left);
+  if (is_map(x) || (s->whole && x->op->cls == OpMap)) return map_of(s, x, piece_of, left);
   int64_t begin = part_begin(s), size = s->concat->in[s->part]->type.dim[s->concat->attr.axis];
   Type piece = x->type;
+  if (s->whole && reshape_batched(x)) return product_cut(s->to, x, begin, begin + size);
   piece.dim[d] = size;
   if (pads_along(x, d)) {
     int64_t first = x->attr.dims[d], end = first + x->in[0]->type.dim[d];
     if (type_same_shape(&piece, &x->in[0]->type) && first == begin) return x->in[0];
     if (begin + size <= first || begin >= end) return simp_const(s->to, 0, &piece, x);
+    bool inside = s->whole && begin >= first && begin + size <= end;
+    if (inside && reshape_batched(x->in[0]))
+      return product_cut(s->to, x->in[0], begin - first, begin - first + size);
   }
-  return slice_of(s->to, x, d, begin, begin + size);
+  return cut_along(s->to, x, d, begin, begin + size);
 }
 
 // A slice of maps of scores that stand beside others is one of these maps of the scores alone: of a
-// softmax with a column of no value, whose weights are cut away, the sums and maxima of both.
+// softmax with a column of no value, whose weights are cut away, the sums and maxima of both; of
+// derivatives of scores of memories (simp_memories.c), whose rows are those of all.
 static Node *scores_alone(Graph *to, Node *n) {
   int left = kMostSearched;
   if (n->op->cls != OpMove || n->op->form != MoveSlice || !is_map(n->in[0])) return NULL;
   Split s = {.to = to, .top = n->in[0], .concat = concat_of_scores(n->in[0], &left)};
   if (!s.concat || sliced(&s, n) != n->in[0]) return NULL;
   int64_t d = s.concat->attr.axis;
+  s.whole = memories_beside(s.concat) && !to->c->options.no_flash;
+  if (s.whole && memories_weigh(n->in[0])) return NULL;
   while (s.part < s.concat->nin && part_begin(&s) < n->attr.dims[d]) s.part++;
   if (s.part == s.concat->nin || part_begin(&s) != n->attr.dims[d] ||
       n->type.dim[d] != s.concat->in[s.part]->type.dim[d])

@@ -12,7 +12,7 @@ static bool is_reshape(const Node *n) {
   return n->op->cls == OpMove && n->op->form == MoveReshape;
 }
 
-static Node *reshaped(Graph *to, Node *x, int rank, const int64_t *dims) {
+Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims) {
   Node like = *x;
   Attr attr = {0};
   like.type.rank = rank;
@@ -68,6 +68,15 @@ static const Node *made_of_product(const Node *n, const Type *matrices, int *lef
   return NULL;
 }
 
+const Node *reshape_product(const Node *n, const Node *but, int *left) {
+  bool product = n->op->cls == OpContract && n->op->maps->leading;
+  if (product || --*left < 0 || n->op->cls != OpMap) return product && n != but ? n : NULL;
+  const Node *found = NULL;
+  for (int i = 0; i < n->nin && !found; i++)
+    if (type_same_shape(&n->in[i]->type, &n->type)) found = reshape_product(n->in[i], but, left);
+  return found;
+}
+
 static int dims_of_batches(const Type *t) { // those of size 1 left out
   int count = 0;
   for (int d = 0; d < t->rank - 2; d++) count += t->dim[d] > 1;
@@ -76,7 +85,7 @@ static int dims_of_batches(const Type *t) { // those of size 1 left out
 
 // Does n see the batches of its input as fewer dimensions? One of size 1 that is dropped counts
 // where a single one is left, as of `bmm` over heads of a batch of 1.
-static bool joins_batches(const Node *n) {
+bool reshape_joins(const Node *n) {
   if (!is_reshape(n) || n->in[0]->type.rank <= n->type.rank) return false;
   bool joins = dims_of_batches(&n->in[0]->type) > dims_of_batches(&n->type);
   return same_matrices(&n->in[0]->type, &n->type) && (joins || n->type.rank == 3);
@@ -117,7 +126,7 @@ static bool is_rows_of_scores(const Node *n) {
 }
 
 static bool joins_of_product(const Node *n) {
-  if (!joins_batches(n)) return joins_rows(n) && first_scores(n->in[0]);
+  if (!reshape_joins(n)) return joins_rows(n) && first_scores(n->in[0]);
   return reshape_scores(n->in[0]) || is_rows_of_scores(n->in[0]);
 }
 
@@ -152,7 +161,7 @@ static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *ap
   Type own = batches_of(&x->type);
   if (!seen_as(&own, joined, apart, dims)) return NULL;
   memcpy(dims + apart->rank, x->type.dim + own.rank, 2 * sizeof *dims);
-  return reshaped(to, x, apart->rank + 2, dims);
+  return reshape_as(to, x, apart->rank + 2, dims);
 }
 
 static Node *product_with_batches(Graph *to, Node *n, const Type *apart) {
@@ -171,11 +180,11 @@ Node *batches_last(Graph *to, Node *n) {
   Type joined = batches_of(&n->type);
   for (int i = 0; i < 2; i++) {
     const Node *x = reshape_turns(n->in[i]) ? n->in[i]->in[0] : n->in[i];
-    if (!joins_batches(x)) continue;
+    if (!reshape_joins(x)) continue;
     Type own = batches_of(&x->type), apart = batches_of(&x->in[0]->type);
     if (!type_same_shape(&own, &joined)) continue;
     Node *y = product_with_batches(to, n, &apart);
-    if (y) return reshaped(to, y, n->type.rank, n->type.dim);
+    if (y) return reshape_as(to, y, n->type.rank, n->type.dim);
   }
   return NULL;
 }
@@ -189,12 +198,11 @@ static Node *with_ones(Graph *to, Node *x, int count) {
   int64_t dims[MaxRank] = {0};
   for (int d = 0; d < rank + count; d++)
     dims[d] = d >= at && d < at + count ? 1 : moved->type.dim[d < at ? d : d - count];
-  Node *y = reshaped(to, moved, rank + count, dims);
+  Node *y = reshape_as(to, moved, rank + count, dims);
   if (!permuted) return y;
   Attr attr = {0};
   for (int d = 0; d < count; d++) attr.dims[batches + d] = d;
-  for (int d = 0; d < rank; d++)
-    attr.dims[d < batches ? d : d + count] = x->attr.dims[d] + count;
+  for (int d = 0; d < rank; d++) attr.dims[d < batches ? d : d + count] = x->attr.dims[d] + count;
   return simp_make(to, x->op, 1, &y, &attr, x);
 }
 
@@ -215,38 +223,6 @@ Node *rows_apart(Graph *to, Node *n) {
     return NULL;
   Node *in[2] = {x, with_ones(to, product->in[1], more)};
   return simp_make(to, product->op, 2, in, &product->attr, product);
-}
-
-// Rows that x has joined, behind `batches` dimensions; null: it has joined none, or others.
-static Node *rows_joined(Node *x, const Type *batches) {
-  Node *of = is_reshape(x) ? x->in[0] : NULL;
-  if (!of || of->type.rank <= x->type.rank) return NULL;
-  for (int d = 0; d < x->type.rank - 2; d++)
-    if (of->type.dim[d] != batches->dim[d] || x->type.dim[d] != batches->dim[d]) return NULL;
-  return of->type.dim[of->type.rank - 1] == x->type.dim[x->type.rank - 1] ? of : NULL;
-}
-
-// a^T b, of rows that were joined, where one is made of scores, is the sum of such products of what
-// they were: derivatives of keys that heads share, with the scores on the left.
-Node *rows_summed(Graph *to, Node *n) {
-  if (!reshape_batched(n) || !reshape_turns(n->in[0])) return NULL;
-  Node *a = rows_joined(n->in[0]->in[0], &n->type), *b = rows_joined(n->in[1], &n->type);
-  if (!a || !b || a->type.rank != b->type.rank) return NULL;
-  int rank = n->type.rank, last = a->type.rank - 1;
-  for (int d = 0; d < last; d++)
-    if (a->type.dim[d] != b->type.dim[d]) return NULL;
-  bool right = !reshape_scores(a);
-  if (right && !reshape_scores(b)) return NULL;
-  Node *in[2] = {reshape_turned(to, right ? b : a), right ? a : b};
-  Node *product = simp_make(to, n->op, 2, in, &n->attr, n);
-  Attr attr = {0};
-  for (int d = rank - 2; d < last - 1; d++) attr.axes |= 1 << d;
-  Node *sum = simp_make(to, op_need(to->c, "reduce_sum"), 1, &product, &attr, n);
-  int64_t dims[MaxRank];
-  memcpy(dims, n->type.dim, sizeof dims);
-  for (int d = 0; d < 2; d++) dims[rank - 2 + d] = product->type.dim[last - 1 + d];
-  sum = reshaped(to, sum, rank, dims);
-  return right ? reshape_turned(to, sum) : sum;
 }
 
 // a w = (w^T a^T)^T, where w are weights, maybe turned: values of which each has its elements as
@@ -295,11 +271,11 @@ Node *turned_product(Graph *to, Node *n) {
 Node *reduce_inside(Graph *to, Node *n) {
   if (n->op->cls != OpReduce || !joins_of_product(n->in[0])) return NULL;
   Node *x = n->in[0]->in[0];
-  int rank = n->type.rank, more = x->type.rank - rank, whole = joins_batches(n->in[0]) ? 2 : 1;
+  int rank = n->type.rank, more = x->type.rank - rank, whole = reshape_joins(n->in[0]) ? 2 : 1;
   if (n->attr.axes & ((1 << (rank - whole)) - 1)) return NULL;
   Attr attr = n->attr;
   attr.axes <<= more;
-  return reshaped(to, simp_make(to, n->op, 1, &x, &attr, n), rank, n->type.dim);
+  return reshape_as(to, simp_make(to, n->op, 1, &x, &attr, n), rank, n->type.dim);
 }
 
 // Does n see the batches of its input, which is made of a product, as more dimensions?
@@ -326,7 +302,7 @@ static Node *seen_apart(Graph *to, Node *x, const Type *from, const Type *as) {
     return simp_make(to, x->op, x->nin, in, &x->attr, x);
   }
   if (!x->type.rank) return x;
-  return seen_as(&x->type, from, as, dims) ? reshaped(to, x, as->rank, dims) : NULL;
+  return seen_as(&x->type, from, as, dims) ? reshape_as(to, x, as->rank, dims) : NULL;
 }
 
 // Scores whose batches are seen apart, as windows of pictures are for their masks, are a product
@@ -399,8 +375,8 @@ Node *reshape_last(Graph *to, Node *n) {
       return NULL;
     int left = kMostSearched;
     in[i] = scores ? computed_as(to, n->in[i], &n->type, from, &left) : NULL;
-    if (!in[i]) in[i] = reshaped(to, n->in[i], from->rank, dims);
+    if (!in[i]) in[i] = reshape_as(to, n->in[i], from->rank, dims);
   }
   Node *inner = simp_make(to, n->op, n->nin, in, &n->attr, n);
-  return reshaped(to, inner, n->type.rank, n->type.dim);
+  return reshape_as(to, inner, n->type.rank, n->type.dim);
 }

@@ -193,8 +193,7 @@ Node *powers_plain(Graph *to, Node *n) {
 
 // ---- scores that are sums of products -----------------------------------------------------------
 
-// x, repeated where `shape` has more than one element along a dimension, as expand writes it.
-static Node *expanded(Graph *to, Node *x, const Type *shape) {
+Node *scores_expanded(Graph *to, Node *x, const Type *shape) {
   if (type_same_shape(&x->type, shape)) return x;
   Node *index = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){0}, x);
   index->type = type_make(DtI32, shape->rank, shape->dim);
@@ -211,7 +210,7 @@ static Node *heads_beside(Graph *to, Node *a, Node *b, const Type *product) {
   for (int i = 0; i < 2; i++) {
     Type t = *product;
     for (int d = t.rank - 2; d < t.rank; d++) t.dim[d] = in[i]->type.dim[d];
-    in[i] = expanded(to, in[i], &t);
+    in[i] = scores_expanded(to, in[i], &t);
   }
   return simp_make(to, op_need(to->c, "concat"), 2, in, &(Attr){.axis = product->rank - 1}, a);
 }

@@ -154,14 +154,15 @@ static bool is_turned(const Node *a, const Node *b) {
   return true;
 }
 
-// Is n a product of matrices, (..., m, k) by (..., k, n)?
+// Is n a product of matrices, (..., m, k) by (..., k, n), or by one that all share?
 static bool is_matrix_product(const Node *n) {
   int last = n->type.rank - 1;
   if (n->op->cls != OpContract || last < 1 || maps_phases(n) > 1) return false;
   Maps m = maps_of(n, 0);
-  return m.rank[MapA] == last + 1 && m.rank[MapB] == last + 1 &&
-         maps_uses(&m.dim[MapA][last], &m, AxisK) && maps_uses(&m.dim[MapB][last - 1], &m, AxisK) &&
-         maps_uses(&m.dim[MapB][last], &m, AxisN);
+  int b = m.rank[MapB] - 1;
+  return m.rank[MapA] == last + 1 && (b == last || b == 1) &&
+         maps_uses(&m.dim[MapA][last], &m, AxisK) && maps_uses(&m.dim[MapB][b - 1], &m, AxisK) &&
+         maps_uses(&m.dim[MapB][b], &m, AxisN);
 }
 
 static const Node *power_in(const Factors *f) {

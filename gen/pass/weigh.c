@@ -386,7 +386,11 @@ static Node *own(Graph *to, Copies *c, Node *old) {
 
 static Node *own_operand(Graph *to, Copies *c, Node *n) { // with its copies and permutations
   if (n == c->w->root) return own(to, c, n);
-  if (n == c->w->scaled) return own_operand(to, c, n->in[0]);
+  if (n == c->w->scaled) {
+    Node *made = own_operand(to, c, n->in[0]);
+    if (!is_sum(c->w->last)) made->type.dtype = n->type.dtype; // as the product reads it
+    return made;
+  }
   Node *in = own_operand(to, c, n->in[0]);
   return copied(to, n, &in);
 }

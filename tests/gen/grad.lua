@@ -36,6 +36,23 @@ function cases.norms()
   return (x - x:mean(2, true)) * nn.rsqrt(x:var(2, true) + 0.1) * b(6)
 end
 function cases.softmax() return a(3, 5):softmax() * b(3, 5) + a():logsumexp(2, true) end
+function cases.cancelled() -- by softmax, twice too
+  local x = a(3, 5)
+  local d = x + b(3, 1) - x:amax(2, true)
+  local e = d:exp()
+  return (d - d:amax(2, true)):log_softmax() * c(3, 5) + e / e:sum(2, true)
+end
+function cases.not_cancelled() -- by sums along another axis, of more, or where more is read
+  local x = a(3, 5)
+  local d = x - x:amax(2, true)
+  local e = d:exp()
+  return e / e:sum(1, true) * b(3, 5) + e / (e:sum(2, true) + 1) + d * d
+end
+function cases.not_cancelled_alone() -- likewise, each in a loss without the others
+  local x = a(3, 5)
+  local e = (x - x:amax(2, true)):exp()
+  return e / e:sum(1, true) * b(3, 5)
+end
 function cases.prod() return a(2, 5):prod(2) end
 function cases.scan() return a(3, 6):cumsum(2) * b(3, 6) end
 function cases.log_sums() return a(3, 6):logcumsumexp(2) * b(3, 6) end

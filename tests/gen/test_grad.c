@@ -4,10 +4,11 @@
 #include <math.h>
 
 static const char *const cases[] = {
-    "add", "mul", "shared", "functions", "choices", "sums", "extremes", "norms", "softmax", "prod",
-    "scan", "products", "log_sums", "log_sums_twice", "log_sums_thrice", "matmul", "batched",
-    "conv", "transposed", "filter", "pooled", "max_pooled", "max_pooled_over", "max_pooled_dilated",
-    "max_pooled_dense", "moved", "gathered", "chosen", "top", "network", "twice", "batch_norm",
+    "add", "mul", "shared", "functions", "choices", "sums", "extremes", "norms", "softmax",
+    "cancelled", "not_cancelled", "not_cancelled_alone", "prod", "scan", "products", "log_sums",
+    "log_sums_twice", "log_sums_thrice", "matmul", "batched", "conv", "transposed",
+    "filter", "pooled", "max_pooled", "max_pooled_over", "max_pooled_dilated", "max_pooled_dense",
+    "moved", "gathered", "chosen", "top", "network", "twice", "batch_norm",
     "batch_norm_twice", "custom", "own", "own_reduction"};
 
 static Compiler c;

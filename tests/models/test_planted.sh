@@ -71,6 +71,8 @@ fault "gradient: of a value that is read twice, one reader counts" gen/lang/nn_g
   's/grads\[input\] and grads\[input\] + given\[i\] or given\[i\]/given[i]/' gradients
 fault "gradient: what is broadcast is not added up" gen/lang/nn_grad.lua \
   's/g = op.reduce_sum(g, {axes = axes})/g = op.reduce_max(g, {axes = axes})/' gradients
+fault "gradient: softmax along one axis cancels what is the same along another" \
+  gen/lang/nn_cancel.lua 's/ or (node.axes or 0) & ~axes ~= 0//' gradients
 fault "gradient of random graphs: a row without its output's share" gen/lang/ops.lua \
   's/(g, y) return g \* (1 - y \* y) end/(g, y) return g * (1 - y) end/' gradients test_graphs
 fault "gradient of random graphs: a sum of those behind leaves the element itself out" \

@@ -15,7 +15,9 @@ i=0
 for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_heads:3:1 bias_odd:3:1 \
   windows:3:1 slopes:3:1 scales:3:1 cap:3:2 table:3:1 rows:3:1 dropout:3 lengths:3 lse:3 grouped:3 \
   one_key:0 odd_values:0 deep:3 low:3 itself:3 twice:3 two_values:1 entropy:1 shared_keys:2 learned_keys:2 \
-  mixed_heads:1 fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
+  common_keys:3 largest:3 largest_sink:3 learned_heads:3 \
+  memory:5 memory_parts:5 memory_sink:5 memory_joined:5 memory_row:0 mixed_heads:1 \
+  fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
   exponentials:0 other_batches:0 joined_inputs:0 padded_types:0; do
   few 12 || continue
   dtypes=(fp32 fp16) i=$((i + 1))
@@ -25,6 +27,23 @@ for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_head
 done
 for one in $(long && echo lengths grouped fused_projection); do ok "$one, tf32" derived $one tf32 3; done
 ok "scores far from 0, fp32" derived far fp32 3
+linear() { # linear CASE: twice the tokens take twice the memory
+  local at
+  for at in 512 1024; do
+    build/nngen show tests/models/weigh.lua --arch sm_90a --dtype bf16 --plan --set case=$1 N=$at \
+      M=$at D=64 W=64 | sed -n 's/^ "arena_bytes": \(.*\),/\1/p'
+  done >"$work/arena"
+  awk '{ a[NR] = $1 } END { print; exit !(a[1] > 0 && a[2] < 2.2 * a[1]) }' "$work/arena"
+}
+for one in learned_heads memory memory_parts memory_sink memory_joined largest_sink common_keys; do
+  few 2 && ok "$one: memory is linear" linear $one
+done
+scaled() { # weights that are multiplied by a number behind their product are rounded for it
+  build/nngen tests/models/weigh.lua --quiet --check --dtype bf16 \
+    --set case=memory_scaled alone=true P=65 N=130 M=130 D=32 >"$work/log" 2>&1 ||
+    { cat "$work/log"; return 1; }
+}
+ok "weights that are scaled are rounded as the product reads them, bf16" scaled
 reshapes() { # a bias that is seen in the shape of scores is not copied into it
   build/nngen show tests/models/weigh.lua --set case=bias --stage fuse >"$work/fuse" || return 1
   ! grep "^# kernel .*: reshape," "$work/fuse"

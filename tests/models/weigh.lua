@@ -1,9 +1,10 @@
 -- weigh.lua: derivatives of products whose weights are maps of products: attention in many forms,
 -- and what only looks like it (case=...). Outputs are the value and, where `list` is given, each
--- derivative plus what it belongs to.
+-- derivative plus what it belongs to; alone=true: without that.
 local nn = require "nn"
-local cfg = nn.config{case = "plain", n = 1024, d = 64, N = 33, M = 47, D = 16, W = 24}
-local B, H, N, M, D, W = 2, 3, cfg.N, cfg.M, cfg.D, cfg.W
+local cfg = nn.config{case = "plain", n = 1024, d = 64, N = 33, M = 47, D = 16, W = 24, P = 9,
+                      alone = false}
+local B, H, N, M, D, W, P = 2, 3, cfg.N, cfg.M, cfg.D, cfg.W, cfg.P
 local function q(h, d) return nn.input("q", {B, h or H, N, d or D}) end
 local function k(h, d) return nn.input("k", {B, h or H, M, d or D}) end
 local function v(h, w) return nn.input("v", {B, h or H, M, w or W}) end
@@ -128,6 +129,19 @@ function cases.entropy()
   local p = weights(x, y)
   return p:matmul(z) - (p * (p + 1e-9):log()):sum(-1, true), {x, y, z}
 end
+function cases.largest() -- the largest score of a row is no constant
+  local x, y, z = q(), k(), v()
+  local s = x:matmul(y:transpose()) * 0.25
+  local e = (s - s:amax(-1, true)):exp()
+  return (e / e:sum(-1, true)):matmul(z), {x, y, z}
+end
+function cases.largest_sink() -- nor that of scores beside a sink, from which softmax takes another
+  local x, y, z, sink = q(), k(), v(), nn.input("sink", {1, H, 1, 1})
+  local hidden = nn.index({1, M}, 2):gt(nn.index({N, 1}, 1))
+  local s = (x:matmul(y:transpose()) * 0.25):masked_fill(hidden, -math.huge)
+  s = nn.concat({s, sink:expand{B, H, N, 1}}, -1)
+  return (s - s:amax(-1, true)):softmax():slice(-1, 1, M):matmul(z), {x, y, z, sink}
+end
 function cases.shared_keys()
   local x, y, z = q(), k(1), v()
   return weights(x, y):matmul(z), {x, y, z}
@@ -135,6 +149,60 @@ end
 function cases.learned_keys()
   local x, y, z = q(), nn.input("k", {1, H, M, D}), v()
   return weights(x, y):matmul(z), {x, y, z}
+end
+function cases.common_keys() -- matrices that all batches and heads share
+  local x, y, z = q(), nn.input("k", {M, D}), nn.input("v", {M, W})
+  return weights(x, y):matmul(z), {x, y, z}
+end
+function cases.learned_heads() -- the same, of heads, by einsum, which puts these first
+  local x, y, z = nn.input("q", {B, N, H, D}), nn.input("k", {M, H, D}), nn.input("v", {M, H, W})
+  local s = nn.einsum("bnhd,mhd->bhnm", x, y) * 0.25
+  return nn.einsum("bhnm,mhd->bnhd", s:softmax(), z), {x, y, z}
+end
+
+-- Scores of learned tokens and of a text, which is causal, under one softmax.
+local function memory(sink)
+  local x, y, z = q(), k(), v()
+  local y1, z1 = nn.input("k1", {H, P, D}), nn.input("v1", {H, P, W})
+  local hidden = nn.index({1, M}, 2):gt(nn.index({N, 1}, 1) + (M - N))
+  local s = {x:matmul(y1:transpose()) * 0.3,
+             (x:matmul(y:transpose()) * 0.25):masked_fill(hidden, -math.huge)}
+  s[3] = sink and sink:expand{B, H, N, 1}
+  return nn.concat(s, -1):softmax(), z, z1, {x, y, z, y1, z1, sink}
+end
+function cases.memory()
+  local p, z, z1, list = memory()
+  return p:matmul(nn.concat({z1:expand{B, H, P, W}, z}, 3)), list
+end
+function cases.memory_parts() -- the weights of each read apart, some of them dropped
+  local p, z, z1, list = memory()
+  p = p * nn.random(p.shape, {kind = "bernoulli", p = 0.75, seed = 3}):to("f32") * (1 / 0.75)
+  return p:slice(-1, 1, P):matmul(z1) + p:slice(-1, P + 1, P + M):matmul(z), list
+end
+function cases.memory_sink()
+  local p, z, z1, list = memory(nn.input("sink", {1, H, 1, 1}))
+  return p:slice(-1, 1, M + P):matmul(nn.concat({z1:expand{B, H, P, W}, z}, 3)), list
+end
+function cases.memory_joined() -- batches and heads as one, a mask of all keys
+  local x, y, z, y1, z1 = q(), k(), v(), nn.input("k1", {B, H, P, D}), nn.input("v1", {B, H, P, W})
+  local function joined(t) return t:reshape{B * H, t.shape[3], t.shape[4]} end
+  local function scores(t) return joined(x):bmm(joined(t):transpose()) end
+  local s = nn.concat({scores(y1), scores(y)}, -1):reshape{B, H, N, M + P} * 0.25
+  s = s:masked_fill((nn.index({1, M + P}, 2) + nn.index({N, 1}, 1)):gt(60), -math.huge)
+  local p = s:softmax():reshape{B * H, N, M + P}
+  return p:bmm(nn.concat({joined(z1), joined(z)}, 2)), {x, y, z, y1, z1}
+end
+function cases.memory_scaled() -- each by a number of its own
+  local x, y, z = q(), k(), v()
+  local y1, z1 = nn.input("k1", {B, H, P, D}), nn.input("v1", {B, H, P, W})
+  local s = {x:matmul(y1:transpose()) * 0.125, x:matmul(y:transpose()) * 0.125}
+  return nn.concat(s, -1):softmax():matmul(nn.concat({z1, z}, 3)), {x, y, z, y1, z1}
+end
+function cases.memory_row() -- one query: a copy of all keys would be more than its scores
+  local x, y, z = nn.input("q", {B, H, 1, D}), k(), v()
+  local y1, z1 = nn.input("k1", {B, H, 1, D}), nn.input("v1", {B, H, 1, W})
+  local s = nn.concat({x:matmul(y:transpose()), x:matmul(y1:transpose())}, -1) * 0.25
+  return s:softmax():matmul(nn.concat({z, z1}, 3)), {x, y, z, y1, z1}
 end
 function cases.mixed_heads() -- weights of all heads and queries, for each key
   local x, y, z = q(), k(), nn.input("z", {B, N, H, W})
@@ -213,6 +281,6 @@ local y, list = cases[cfg.case]()
 nn.output("y", y)
 if list then
   for i, g in ipairs(nn.grad((y * nn.input("dy", y.shape)):sum(), list)) do
-    nn.output("d" .. i, g + list[i])
+    nn.output("d" .. i, cfg.alone and g or g + list[i])
   end
 end

@@ -1,0 +1,39 @@
+// simp.h: rules of algebra, and what they share (simp.c, simp_*.c).
+#ifndef NNGEN_SIMP_H
+#define NNGEN_SIMP_H
+
+#include "gen/lang/lang.h"
+
+typedef Node *SimpRule(Graph *to, Node *n); // gives what n is replaced with, or null
+Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
+Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
+Node *simp_intern(Graph *to, Node *n); // the node like n that exists already, else n itself
+void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size); // n's, of these inputs
+bool simp_is_const(const Node *n);
+
+SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
+Node *sum_deviates(const Node *n);    // y, where n sums (y - mean(y))^2 up; null: it does not
+const Node *sum_power(const Node *n); // the exponential that is a factor of n; null: there is none
+bool sum_is_mean(const Node *c, const Node *y, int64_t axes);
+
+SimpRule reshape_last, batches_last, batches_apart, reduce_inside, weights_first, turned_product,
+    rows_apart, reshape_turned; // simp_reshape.c
+// Does n see the batches of its input as fewer dimensions?
+bool reshape_joins(const Node *n);
+Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims);
+// Are the last two dimensions exchanged? Is it a product by batches? Is one in it?
+bool reshape_turns(const Node *), reshape_batched(const Node *), reshape_scores(const Node *);
+// A product of the shape of n that maps make n of, but for `but`; null: there is none.
+const Node *reshape_product(const Node *n, const Node *but, int *left);
+
+SimpRule concat_simpler;                                           // simp_concat.c
+SimpRule batches_in_order, rows_summed, concat_apart, slice_apart; // simp_batches.c
+SimpRule powers_plain, scores_turned, nan_of_row, weights_apart, scale_behind, sum_inside,
+    repeats_read, products_joined; // simp_scores.c
+// x, repeated where `shape` has more than one element along a dimension, as expand writes it.
+Node *scores_expanded(Graph *to, Node *x, const Type *shape);
+
+SimpRule memories_whole, memories_summed, memories_joined; // simp_memories.c
+bool memories_beside(const Node *n); // does n put scores of several memories beside each other?
+bool memories_weigh(const Node *n);  // is it weights that are made of such scores alone?
+#endif
