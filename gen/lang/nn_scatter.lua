@@ -21,19 +21,43 @@ define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(id
   return op.eq(op.reshape(named(ids, size), {dims = dims}), nn.index(wide, #wide)):to("f32")
 end)
 
--- (N, ...) rows added up by their ids (N) into (size, ...): the gradient of gather. The same bits
--- in every run: a product with one_hot(ids), of 2 * size * N operations for each element of a row;
--- integers exactly.
+-- Three ways to add up rows (N, D) by ids (N) into (size, D); each gives the same bits in every run,
+-- and integers exactly. By a product with the one-hot (size, N) of the ids:
+local function summed_by_product(ids, rows, size)
+  local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, shape(ids)[1]}}))
+  return tools.matmul(nn.to(chosen, tools.is_float(rows) and "f32" or "i32"), rows)
+end
+-- For many more places than rows, as in a table of words: rows of one id are added up for each of
+-- them, and each place takes what the last row of its id has.
+local function summed_by_last(ids, rows, size)
+  local n = shape(ids)[1]
+  local sums = tools.matmul(
+    nn.to(op.eq(op.reshape(ids, {dims = {n, 1}}), op.reshape(ids, {dims = {1, n}})),
+          tools.is_float(rows) and "f32" or "i32"), rows)
+  local hits = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, n}}))
+  local last = nn.amax(op.where(hits, nn.index({1, n}, 2), -1), 2)
+  local found = op.gather(sums, op.max(last, 0), {axis = 0})
+  return op.where(op.reshape(op.le(0, last), {dims = {size, 1}}), found, 0)
+end
+-- For rows of a few elements and many places, as in a table of distances: each place goes through
+-- all rows, where a one-hot of them would be many times as large as they are.
+local function summed_by_place(ids, rows, size)
+  local n, d = shape(rows)[1], shape(rows)[2]
+  local hits = op.eq(nn.index({size, 1, 1}, 1), op.reshape(ids, {dims = {1, n, 1}}))
+  return nn.sum(op.where(hits, op.reshape(rows, {dims = {1, n, d}}), 0), 2)
+end
+
+-- (N, ...) rows added up by their ids (N) into (size, ...): the gradient of gather.
 local function added_rows(what, ids, rows, size)
   local dims = shape(rows)
   if #shape(ids) ~= 1 or shape(ids)[1] ~= dims[1] then
     fail("%s: wants an id for each row, not %s and %s", what, tostring(ids), tostring(rows))
   end
-  local n = dims[1]
+  local n, d = dims[1], tools.product(dims, 2)
+  local summed = size > 4 * n and summed_by_last or size > 64 * d and summed_by_place or
+    summed_by_product
   return nn.precision("fp32", function()
-    local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(named(ids, size), {dims = {1, n}}))
-    chosen = nn.to(chosen, tools.is_float(rows) and "f32" or "i32")
-    local sums = tools.matmul(chosen, op.reshape(rows, {dims = {n, tools.product(dims, 2)}}))
+    local sums = summed(named(ids, size), op.reshape(rows, {dims = {n, d}}), size)
     return op.reshape(sums, {dims = with(dims, 1, size)})
   end)
 end

@@ -410,6 +410,27 @@ section("samples", {"x": floats(2, 3), "y": floats(2, 1, 3), "v": floats(5), "s"
      lambda *a: torch.where(a[8].scatter_reduce(0, a[6].long(), a[8], "amax").bool(), 1, 2)),
 ])
 
+PLACES = torch.tensor([7, 39, 7, 0, 7, 39])
+MANY = torch.arange(300) * 7 % 80
+# Rows added up by their ids: where these are few beside the places, where rows are one element, else.
+section("added", {"t": floats(40, 3), "r": floats(6, 3), "g": floats(300), "i": PLACES.int(),
+                  "m": MANY.int(), "w": ints(9, 6, 3)}, [
+    ("nn.scatter_add(i, r, 40)", lambda t, r, *_: torch.zeros(40, 3).index_add(0, PLACES, r)),
+    ("nn.scatter_add(i, w, 40)", lambda t, r, g, i, m, w: torch.zeros(40, 3).int().index_add(
+        0, PLACES, w.int())),
+    ("t:index_add(1, i, r)", lambda t, r, *_: t.index_add(0, PLACES, r)),
+    (derives("nn.gather(t, i, 1)", "t"), lambda t, *_: derived(lambda t: t[PLACES], t)),
+    (derives("(nn.grad(nn.gather(t, i, 1):square():sum(), t))", "t"),
+     lambda t, *_: derived(lambda t: torch.autograd.grad(
+         t[PLACES].square().sum(), t, create_graph=True)[0], t)),
+    ("nn.scatter_add(m, g, 80)", lambda t, r, g, *_: torch.zeros(80).index_add(0, MANY, g)),
+    (derives("nn.gather(g:slice(1, 1, 80), m, 1)", "g"),
+     lambda t, r, g, *_: derived(lambda g: g[:80][MANY], g)),
+    ("nn.scatter_add(m, g:view(100, 3):repeat_interleave(3, 1), 80)",
+     lambda t, r, g, *_: torch.zeros(80, 3).index_add(
+         0, MANY, g.view(100, 3).repeat_interleave(3, 0))),
+])
+
 # Derivatives where what a function is made of has none, or where it cancels.
 section("points", {"o": torch.tensor([0, -0.0, 1, -1, 0.5]),
                    "e": torch.tensor([0, -0.0, 1e-7, -1e-3]),
