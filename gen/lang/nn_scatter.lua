@@ -54,8 +54,12 @@ local function added_rows(what, ids, rows, size)
     fail("%s: wants an id for each row, not %s and %s", what, tostring(ids), tostring(rows))
   end
   local n, d = dims[1], tools.product(dims, 2)
-  local summed = size > 4 * n and summed_by_last or size > 64 * d and summed_by_place or
-    summed_by_product
+  local summed = summed_by_product
+  if n > 0 and size > 4 * n then
+    summed = summed_by_last
+  elseif size > 64 * d then
+    summed = summed_by_place
+  end
   return nn.precision("fp32", function()
     local sums = summed(named(ids, size), op.reshape(rows, {dims = {n, d}}), size)
     return op.reshape(sums, {dims = with(dims, 1, size)})

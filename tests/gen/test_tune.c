@@ -282,7 +282,7 @@ static void tunes(void **state) {
   const char *name = device_info(device)->name;
   write_text(in_dir("m.lua"), kModel);
   Tuning *tuning = tuning_new();
-  for (int d = 0; d < 2; d++) {
+  for (int d = getenv("NNGEN_TEST_LONG") ? 0 : 1; d < 2; d++) {
     Compiler c;
     Error err = {0};
     TuneReport report;

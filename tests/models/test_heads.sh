@@ -79,7 +79,7 @@ for tile in "128x32 warps 32x0 stages 2 parts 1" "16x64 warps 16x0 stages 2 part
   long && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 \
     D=64 width=40 causal=false
 done
-for entry in eval $(long && echo train); do
+for entry in $(long && echo eval train); do
   ok "$entry, where the backward pass reads what is stored" build/nngen $model --quiet --check \
     --dtype fp16 --entry $entry --set form=rms turn=halves part=24 train=true
 done

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Kernels through NVIDIA's NVRTC and PTX in place of the host's compiler: the tests of primitives,
-# of a foreign program, and models against the oracle. NNGEN_TEST_LONG=1: also the API,
-# functions, reports, and the planted bugs, of which 3 of 51 stay unseen (NVRTC drops reads that
-# nobody uses; README.md). All tests run so with NNGEN_SIM_FRONTEND=nvrtc.
+# Kernels through NVIDIA's NVRTC and PTX in place of the host's compiler: models against the oracle.
+# NNGEN_TEST_LONG=1: also the tests of primitives, of a foreign program, of the API, functions,
+# reports, and the planted bugs, of which 3 of 51 stay unseen (NVRTC drops reads that nobody uses;
+# README.md). All tests run so with NNGEN_SIM_FRONTEND=nvrtc.
 set -u
-tests=(prim/test_matrix ${NNGEN_TEST_LONG:+prim/test_hopper})
+tests=(${NNGEN_TEST_LONG:+prim/test_matrix prim/test_hopper})
 [ "${NNGEN_TEST_LONG:-}" = 1 ] &&
   tests+=(prim/test_scalar sim/test_foreign prim/test_threads sim/test_headers sim/test_api sim/test_kernels "sim/test_planted 3"
     prim/test_cluster sim/test_functions sim/test_reports sim/test_races sim/test_shared sim/test_programs

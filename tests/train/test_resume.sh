@@ -51,7 +51,7 @@ mixed() { # what else a run keeps: the loss's scale, averages, gradients that ar
   wait $run
   train $with --out-dir "$work/m2" --resume && same_run "$work/m1" "$work/m2"
 }
-ok "fp16, averages, accumulated gradients" mixed
+long && ok "fp16, averages, accumulated gradients" mixed
 
 by_hand() { # by_hand FOLDER STEPS OPTIONS...: entries that the model writes itself
   build/nngen train tests/train/by_hand.lua --data "$from" --quiet --out-dir "$work/$1" \
