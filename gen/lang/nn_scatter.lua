@@ -21,8 +21,8 @@ define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(id
   return op.eq(op.reshape(named(ids, size), {dims = dims}), nn.index(wide, #wide)):to("f32")
 end)
 
--- Three ways to add up rows (N, D) by ids (N) into (size, D); each gives the same bits in every run,
--- and integers exactly. By a product with the one-hot (size, N) of the ids:
+-- Three ways to add up rows (N, D) by ids (N) into (size, D); each gives the same bits in every
+-- run, and integers exactly. By a product with the one-hot (size, N) of the ids:
 local function summed_by_product(ids, rows, size)
   local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, shape(ids)[1]}}))
   return tools.matmul(nn.to(chosen, tools.is_float(rows) and "f32" or "i32"), rows)
