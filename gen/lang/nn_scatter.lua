@@ -27,17 +27,27 @@ local function summed_by_product(ids, rows, size)
   local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, shape(ids)[1]}}))
   return tools.matmul(nn.to(chosen, tools.is_float(rows) and "f32" or "i32"), rows)
 end
--- For many more places than rows, as in a table of words: rows of one id are added up for each of
--- them, and each place takes what the last row of its id has.
+-- For many more places than rows, as in a table of words: in parts of at most kPart rows, those of
+-- one id are added up for each of them, and each place takes what the last row of its id has.
+local kPart = 1024
 local function summed_by_last(ids, rows, size)
-  local n = shape(ids)[1]
-  local sums = tools.matmul(
-    nn.to(op.eq(op.reshape(ids, {dims = {n, 1}}), op.reshape(ids, {dims = {1, n}})),
-          tools.is_float(rows) and "f32" or "i32"), rows)
-  local hits = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, n}}))
-  local last = nn.amax(op.where(hits, nn.index({1, n}, 2), -1), 2)
-  local found = op.gather(sums, op.max(last, 0), {axis = 0})
-  return op.where(op.reshape(op.le(0, last), {dims = {size, 1}}), found, 0)
+  local n, d = shape(rows)[1], shape(rows)[2]
+  local parts = (n + kPart - 1) // kPart
+  local of = (n + parts - 1) // parts -- rows of a part
+  if parts * of > n then
+    ids = nn.pad(ids, {0, parts * of - n}, {value = -1})
+    rows = nn.pad(rows, {0, 0, 0, parts * of - n})
+  end
+  local along = op.reshape(ids, {dims = {parts, 1, of}})
+  local same = op.eq(op.reshape(ids, {dims = {parts, of, 1}}), along)
+  same = nn.to(same, tools.is_float(rows) and "f32" or "i32")
+  local sums = tools.matmul(same, op.reshape(rows, {dims = {parts, of, d}}))
+  local hits = op.eq(nn.index({size, 1, 1}, 1), op.reshape(ids, {dims = {1, parts, of}}))
+  local last = nn.amax(op.where(hits, nn.index({1, 1, of}, 3), -1), 3) -- -1: there is none
+  local places = op.max(last, 0) + nn.index({1, parts}, 2) * of
+  local found = op.gather(op.reshape(sums, {dims = {parts * of, d}}), places, {axis = 0})
+  found = op.where(op.reshape(op.le(0, last), {dims = {size, parts, 1}}), found, 0)
+  return parts == 1 and op.reshape(found, {dims = {size, d}}) or nn.sum(found, 2)
 end
 -- For rows of a few elements and many places, as in a table of distances: each place goes through
 -- all rows, where a one-hot of them would be many times as large as they are.
@@ -55,7 +65,7 @@ local function added_rows(what, ids, rows, size)
   end
   local n, d = dims[1], tools.product(dims, 2)
   local summed = summed_by_product
-  if n > 0 and size > 4 * n then
+  if n > 0 and size > 4 * math.min(n, kPart) then
     summed = summed_by_last
   elseif size > 64 * d then
     summed = summed_by_place

@@ -412,11 +412,13 @@ section("samples", {"x": floats(2, 3), "y": floats(2, 1, 3), "v": floats(5), "s"
 
 PLACES = torch.tensor([7, 39, 7, 0, 7, 39])
 MANY = torch.arange(300) * 7 % 80
+PARTED = torch.arange(1501) * 37 % 4200 % 1300
 # Rows added up by their ids: where these are few beside the places, where rows are one element, else.
 section("added", {"t": floats(40, 3), "r": floats(6, 3), "g": floats(300), "i": PLACES.int(),
-                  "m": MANY.int(), "w": ints(9, 6, 3)}, [
+                  "m": MANY.int(), "w": ints(9, 6, 3), "u": PARTED.int(),
+                  "o": floats(1501, 2)}, [
     ("nn.scatter_add(i, r, 40)", lambda t, r, *_: torch.zeros(40, 3).index_add(0, PLACES, r)),
-    ("nn.scatter_add(i, w, 40)", lambda t, r, g, i, m, w: torch.zeros(40, 3).int().index_add(
+    ("nn.scatter_add(i, w, 40)", lambda t, r, g, i, m, w, *_: torch.zeros(40, 3).int().index_add(
         0, PLACES, w.int())),
     ("t:index_add(1, i, r)", lambda t, r, *_: t.index_add(0, PLACES, r)),
     (derives("nn.gather(t, i, 1)", "t"), lambda t, *_: derived(lambda t: t[PLACES], t)),
@@ -426,6 +428,8 @@ section("added", {"t": floats(40, 3), "r": floats(6, 3), "g": floats(300), "i": 
     ("nn.scatter_add(m, g, 80)", lambda t, r, g, *_: torch.zeros(80).index_add(0, MANY, g)),
     (derives("nn.gather(g:slice(1, 1, 80), m, 1)", "g"),
      lambda t, r, g, *_: derived(lambda g: g[:80][MANY], g)),
+    ("nn.scatter_add(u, o, 4200)", # in two parts, the last of one row less
+     lambda *a: torch.zeros(4200, 2).index_add(0, PARTED, a[-1])),
     ("nn.scatter_add(m, g:view(100, 3):repeat_interleave(3, 1), 80)",
      lambda t, r, g, *_: torch.zeros(80, 3).index_add(
          0, MANY, g.view(100, 3).repeat_interleave(3, 0))),
