@@ -51,7 +51,7 @@ template() { # of the kernel of keys
 }
 ok "norms of many queries are made in attention" fewer 3 $large form=rms
 ok "and turned" fewer 3 $large form=rms turn=halves
-ok "norms and turned keys are one kernel" eval \
+long && ok "norms and turned keys are one kernel" eval \
   '[ "$(template)" = heads ] && right N=300 H=4 G=2 D=64 form=rms turn=halves'
 ok "keys of which a part is turned, too" fewer 3 $large form=none turn=halves part=24
 ok "keys as they are" fewer 2 $large form=rms turn=rotate keys=false

@@ -19,7 +19,7 @@ for dtype in fp32 tf32 fp16 bf16; do
     $some && ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o \
       --set size=32 batch=2
     case $dtype$lowering in
-      bf16fused) some=true ;;
+      fp32fused) some=true ;;
       *) some=long ;;
     esac
     $some && ok "what parameters alone give, $dtype $lowering" run tests/models/fixed.lua $o

@@ -71,8 +71,8 @@ masks() {
     { echo "none $none, all $all, without dropout $plain, at least $least"; return 1; }
 }
 ok "what dropout leaves out is drawn again: convolutions and norms" masks norm 55
-ok "what dropout leaves out is drawn again: convolutions" masks conv 62
-ok "what dropout leaves out is drawn again: products" masks linear 48
+long && ok "what dropout leaves out is drawn again: convolutions" masks conv 62
+long && ok "what dropout leaves out is drawn again: products" masks linear 48
 narrow() { # what a ReLU before it let through waits as a byte an element, not as four
   local bytes; bytes=$(arena --set layer=conv)
   [ "$bytes" -le 2600000 ] || { echo "$bytes bytes"; return 1; }

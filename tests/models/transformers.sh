@@ -30,7 +30,7 @@ published() { # published MODEL PACKAGE SETTINGS...
   else skip "$name" "PyTorch and $2 are not installed"; fi
 }
 half() {
-  few 4 || return 0
+  long || return 0
   for dtype in fp16 $(long && echo bf16 tf32); do ok "$1 $dtype" small $1 $dtype "${@:2}"; done
 }
 named() { # named MODEL PARAMETER OPTIONS...: the model has a parameter of that name
