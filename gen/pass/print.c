@@ -29,22 +29,29 @@ static bool waits_at(const Waiting *w, int id, int kernel) { // neither read nor
   return w->made[id] >= 0 && w->made[id] < kernel && w->last[id] > kernel;
 }
 
-static double waiting_bytes(const Graph *g, const Waiting *w, int kernel) {
-  double bytes = 0;
-  for (int i = 0; i < g->nnodes; i++)
-    if (waits_at(w, i, kernel)) bytes += (double)type_bytes(&g->nodes[i]->type);
-  return bytes;
+// The kernel of the entry at which most waits, and how many bytes.
+static int find_most(const Graph *g, const Waiting *w, int entry, double *most) {
+  double *more = arena_alloc(g->arena, sizeof *more * (size_t)(g->ngroups + 1)), waiting = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    double bytes = (double)type_bytes(&g->nodes[i]->type);
+    if (w->made[i] < 0 || w->last[i] <= w->made[i]) continue;
+    more[w->made[i] + 1] += bytes; // than at the kernel before
+    more[w->last[i]] -= bytes;
+  }
+  int at = 0;
+  *most = 0;
+  for (int i = 0; i < g->ngroups; i++) {
+    waiting += more[i];
+    if (is_of(g->groups[i], entry) && waiting > *most) *most = waiting, at = i;
+  }
+  return at;
 }
 
 // In a step of training: what is kept for the backward part, and what it computes again.
 static void print_waiting(const Graph *g, int entry, FILE *file) {
   Waiting w = find_waiting(g, entry);
-  double most = 0;
-  int at = 0;
-  for (int i = 0; i < g->ngroups; i++) {
-    double bytes = is_of(g->groups[i], entry) ? waiting_bytes(g, &w, i) : 0;
-    if (bytes > most) most = bytes, at = i;
-  }
+  double most;
+  int at = find_most(g, &w, entry, &most);
   if (!most) return;
   fprintf(file, "# %s, at kernel %d, where most is in memory: %.4g MB wait for later kernels\n",
           g->c->entries[entry], at, most * 1e-6);
