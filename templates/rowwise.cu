@@ -1,5 +1,4 @@
 //@ local per_row = k.threads // k.rows
-//@ local ragged = k.across and k.row_count % k.rows ~= 0  -- the last block has fewer rows
 //@ local cut = per_row * k.items * k.lanes ~= k.columns   -- the last accesses lie past the end
 //@ part("parts/head.cu")
 #include "lib/arrive.cuh"
@@ -9,6 +8,9 @@
 constexpr int kThreads = $(per_row);  // per row$(lies)
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = $(k.rows);
+//@ if not k.across then
+constexpr int kRowWarps = $(math.max(per_row // 32, 1));
+//@ end
 constexpr int kLanes = $(k.lanes);    // neighbouring elements per access
 //@ local stays = "the row stays in registers" .. (k.has_shared and " and shared memory" or "")
 //@ if k.reads_again then stays = "sweeps read again what has not been kept" end
@@ -26,16 +28,20 @@ $(k.shared)
 //@ local bounds = k.threads .. (k.threads > 256 and ", 1" or "")
 extern "C" __global__ void __launch_bounds__($(bounds)) $(k.name)(
 $(k.params)) {
-//@ if k.across and not ragged then
+//@ local along = "blockIdx.x * kRowsPerBlock + threadIdx.x " ..
+//@   (k.across and "% kRowsPerBlock" or "/ kRowThreads")
+//@ if k.across then
   const int tid = threadIdx.x / kRowsPerBlock;
-  const int row = blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock;
-//@ elseif k.across then
-  const int tid = threadIdx.x / kRowsPerBlock;
-  const bool inside = blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock < kRows;
-  const int row = inside ? blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock : kRows - 1;
 //@ else
   const int tid = threadIdx.x % kRowThreads;
-  const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
+//@ end
+//@ if k.ragged then  -- threads of rows past the last one join their warps
+  const bool inside = $(along) < kRows;
+  const int row = inside ? $(along) : kRows - 1;
+//@ else
+  const int row = $(along);
+//@ end
+//@ if not k.across and not k.ragged then
   if (row >= kRows) return;
 //@ end
 //@ if k.has_shared then
@@ -53,9 +59,9 @@ $(k.first)
 #pragma unroll$(k.rolled and (k.items < 16 and " 1" or " 4") or "")
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-//@     if ragged or cut then
+//@     if k.ragged or cut then
 //@ local past = cut and "i >= kColumns" or nil
-//@ local none = ragged and (past and "!inside || " .. past or "!inside") or past
+//@ local none = k.ragged and (past and "!inside || " .. past or "!inside") or past
     if ($(none)) continue;
 //@     end
 $(sweep.decode)
@@ -78,7 +84,7 @@ $(sweep.stores)
   __shared__ $(sweep.type) part_$(sweep.sums)[kRowThreads * kRowsPerBlock];
   $(sweep.sums) = column_join<kRowThreads, kRowsPerBlock>($(sweep.sums), part_$(sweep.sums));
 //@     else
-  __shared__ $(sweep.type) part_$(sweep.sums)[kRowThreads / kWarp];
+  __shared__ $(sweep.type) part_$(sweep.sums)[kRowWarps];
   $(sweep.sums) = row_join<kRowThreads>($(sweep.sums), part_$(sweep.sums));
 //@     end
 //@   end

@@ -176,6 +176,13 @@ static void put_row_maps(Rows *r, Scope *s, int p) {
   }
 }
 
+// Has the last block fewer rows, of threads that wait with those of others?
+static bool is_ragged(const Group *g) {
+  const Tile *t = &g->tile;
+  bool waits = !t->together || t->threads / t->rows < kWarp;
+  return waits && type_count(&g->anchor->type) % t->rows;
+}
+
 static void put_row_stores(Rows *r, Scope *s, int p) {
   const Group *g = r->e->g;
   for (int i = 0; i < g->noutputs; i++) {
@@ -184,8 +191,7 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
     if (is_full(r, n) || ready != p) continue;
     const char *value = expr_value(s, n, r->row_at);
     int64_t step;
-    bool ragged = !g->tile.together && type_count(&g->anchor->type) % g->tile.rows;
-    const char *who = ragged ? "tid == 0 && inside" : "tid == 0";
+    const char *who = is_ragged(g) ? "tid == 0 && inside" : "tid == 0";
     buffer_put(&s->body, "if (%s) %s[%s] = %s<%s>(%s);\n", who, expr_pointer(g, g->outputs[i]),
                expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
                n->tf32 ? expr_as_tf32(r->e->c->arena, value) : value);
@@ -265,6 +271,7 @@ static void put_constants(Rows *r) {
   hole_int(e, "items", e->g->tile.items);
   hole_int(e, "rows", e->g->tile.rows);
   hole_bool(e, "across", !e->g->tile.together);
+  hole_bool(e, "ragged", is_ragged(e->g));
 }
 
 void emit_row(Emitter *e) {

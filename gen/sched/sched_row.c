@@ -246,19 +246,37 @@ static void choose_across(Group *g, const Arch *arch, int sweeps) {
   *t = best;
 }
 
+// Rows that a part of a warp goes over in one access each, so many in a block.
+static void choose_short(Group *g, const Arch *arch, int per_row, int sweeps) {
+  enum { kMostOfBlock = 256 };
+  Tile *t = &g->tile, best = {.seconds = INFINITY};
+  for (t->rows = kMostOfBlock / per_row; t->rows * per_row >= kWarp; t->rows /= 2) {
+    Cost c = row_cost_least(g, arch, per_row, sweeps);
+    cost_note(t, &c);
+    if (c.seconds < best.seconds * (1 - 1e-9)) best = *t;
+  }
+  *t = best;
+}
+
 void sched_row(Group *g, const Arch *arch) {
   enum { kPerThread = 8, kMostPerRow = 512 }; // accesses, while there are more threads
   Tile *t = &g->tile;
   const Type *full = &g->anchor->in[0]->type;
   int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
-  int per_row = 32, sweeps = row_sweeps(g);
+  int per_row = 1, sweeps = row_sweeps(g);
   t->together = type_innermost_in(full, g->anchor->attr.axes);
   if (!t->together) {
     choose_across(g, arch, sweeps);
     return;
   }
   t->lanes = sched_divide_down(4, sched_innermost(full));
-  while (per_row < kMostPerRow && ceil_div(columns, t->lanes) > per_row * kPerThread) per_row *= 2;
+  int64_t accesses = ceil_div(columns, t->lanes);
+  while (per_row < kWarp && per_row < accesses) per_row *= 2;
+  if (per_row < kWarp) {
+    choose_short(g, arch, per_row, sweeps);
+    return;
+  }
+  while (per_row < kMostPerRow && accesses > per_row * kPerThread) per_row *= 2;
   t->rows = per_row == 32 && rows >= 8 ? 8 : 1;
   Cost c = row_cost_least(g, arch, per_row, sweeps);
   cost_note(t, &c);

@@ -142,11 +142,11 @@ __device__ inline State join_left(const State *left, int first, int end, int lan
   return warp_join(state);
 }
 
-// Joins the states of the kThreads threads of a row (one warp, or a whole block of several warps)
-// and gives the result to all of them. `part` is used once.
+// Joins the states of the kThreads threads of a row (a part of a warp, one, or a whole block of
+// several warps) and gives the result to all of them. `part` is used once.
 template <int kThreads, int kParts, class State>
 __device__ inline State row_join(State state, State (&part)[kParts]) {
-  state = warp_join(state);
+  state = warp_join<kThreads < kWarp ? kThreads : kWarp>(state);
   if constexpr (kThreads > kWarp) {  // then the block has one row
     if (threadIdx.x % kWarp == 0) part[threadIdx.x / kWarp] = state;
     nn_sync();

@@ -83,6 +83,26 @@ most() { # COUNT WANT: no thread goes past the largest int, to elements that the
 }
 long && ok "as many elements as an int can count" most 2147483647 6
 long && ok "sums of 2^31 elements" most 2147483648 7
+cat >"$work/short.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{columns = 8, rows = 37} -- more rows than whole warps have
+local x = nn.input("x", {cfg.rows, cfg.columns})
+nn.output("softmax", nn.softmax(x, 2))
+nn.output("sum", x:sigmoid():sum(2))
+nn.output("place", nn.floor(x * 2):argmax(2))
+nn.output("norm", (x - x:mean(2, true)) * nn.rsqrt(x:var(2, true, 0) + 1))
+LUA
+short() { # COLUMNS THREADS OPTIONS...: a row has so many threads, and all is right
+  local columns=$1 threads=$2; shift 2
+  NNGEN_SIM_CHECK=all NNGEN_SIM_SEED=$columns build/nngen "$work/short.lua" --quiet --check \
+    --set columns=$columns "$@" >"$work/log" &&
+    build/nngen show "$work/short.lua" --set columns=$columns "$@" --cuda >"$work/cuda" &&
+    grep -q "^constexpr int kThreads = $threads;" "$work/cuda" || { cat "$work/log"; return 1; }
+}
+for row in 2:1 3:4 4:1 5:8 8:2 13:16 16:4 36:16 100:32; do
+  few 6 && ok "rows of ${row%:*}" short ${row%:*} ${row#*:}
+  long && ok "rows of ${row%:*}, fp16" short ${row%:*} ${row#*:} --dtype fp16 --set rows=200
+done
 long=tests/models/long_rows.lua
 ok "long rows, and rows across memory" run $long
 reads() { # reads NAME COUNT: kernels of infer, however long the rows are

@@ -491,6 +491,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = 8;
+constexpr int kRowWarps = 1;
 constexpr int kLanes = 4;    // neighbouring elements per access
 constexpr int kItems = 4;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 400;
@@ -535,7 +536,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
       sums_0 = combine(sums_0, one);
     }
   }
-  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  __shared__ Sums0 part_sums_0[kRowWarps];
   sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
   const float bias = nn_float(g_bias[n]);
   const float row_reduce_sum = sums_0.value;
@@ -560,6 +561,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = 8;
+constexpr int kRowWarps = 1;
 constexpr int kLanes = 4;    // neighbouring elements per access
 constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 120;
@@ -604,7 +606,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
       sums_0 = combine(sums_0, one);
     }
   }
-  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  __shared__ Sums0 part_sums_0[kRowWarps];
   sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
   const float bias = nn_float(g_bias[n]);
   const float row_reduce_sum = sums_0.value;
@@ -629,6 +631,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = 8;
+constexpr int kRowWarps = 1;
 constexpr int kLanes = 4;    // neighbouring elements per access
 constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 84;
@@ -673,7 +676,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
       sums_0 = combine(sums_0, one);
     }
   }
-  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  __shared__ Sums0 part_sums_0[kRowWarps];
   sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
   const float bias = nn_float(g_bias[n]);
   const float row_reduce_sum = sums_0.value;
@@ -691,9 +694,10 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 
-constexpr int kThreads = 32;  // per row
+constexpr int kThreads = 8;  // per row
 constexpr int kRowThreads = kThreads;
-constexpr int kRowsPerBlock = 1;
+constexpr int kRowsPerBlock = 4;
+constexpr int kRowWarps = 1;
 constexpr int kLanes = 2;    // neighbouring elements per access
 constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 10;
@@ -728,8 +732,8 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
   const float *__restrict__ g_fc3,
   float *__restrict__ g_softmax) {
   const int tid = threadIdx.x % kRowThreads;
-  const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
-  if (row >= kRows) return;
+  const bool inside = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads < kRows;
+  const int row = inside ? blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads : kRows - 1;
   float kept_add[kItems * kLanes];
   float kept_exp[kItems * kLanes];
   Sums0 sums_0;
@@ -737,7 +741,7 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i >= kColumns) continue;
+    if (!inside || i >= kColumns) continue;
     const Vec<float, 2> fc3_add = nn_float(nn_load<2>(g_fc3 + i));
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
@@ -747,7 +751,7 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
       sums_0 = combine(sums_0, one);
     }
   }
-  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  __shared__ Sums0 part_sums_0[kRowWarps];
   sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
   const float row_reduce_max = sums_0.value;
   Sums1 sums_1;
@@ -755,7 +759,7 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i >= kColumns) continue;
+    if (!inside || i >= kColumns) continue;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
       Sums1 one;
@@ -766,13 +770,13 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
       sums_1 = combine(sums_1, one);
     }
   }
-  __shared__ Sums1 part_sums_1[kRowThreads / kWarp];
+  __shared__ Sums1 part_sums_1[kRowWarps];
   sums_1 = row_join<kRowThreads>(sums_1, part_sums_1);
   const float row_reduce_sum = sums_1.value;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i >= kColumns) continue;
+    if (!inside || i >= kColumns) continue;
     Vec<float, 2> softmax_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
