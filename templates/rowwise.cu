@@ -35,7 +35,7 @@ $(k.params)) {
 //@ else
   const int tid = threadIdx.x % kRowThreads;
 //@ end
-//@ if k.ragged then  -- threads of rows past the last one join their warps
+//@ if k.ragged then  -- threads of rows past the last one take part in joins
   const bool inside = $(along) < kRows;
   const int row = inside ? $(along) : kRows - 1;
 //@ else

@@ -71,16 +71,19 @@ static bool values_are_keys(const Attending *a, int i) {
   return true;
 }
 
-// Of an exponent's multiplications by numbers and its subtraction, those that are no instruction:
-// with that by log2(e) they are one multiply-add (emit_attend.c, of operands in 16 bits).
+// Of an exponent's multiplications by numbers and its first subtraction, those that are no
+// instruction: with that by log2(e) they are one multiply-add (emit_attend.c, of operands in 16
+// bits).
 static int joined_issue(const Group *g) {
   const Attention *a = g->attention;
   int count = 0;
+  bool subtracted = false;
   if (dtype_size(prec_operand(a->product[0])) != 2) return 0;
   for (const Node *n = a->power->in[0]; n->group == g && n->op->cls == OpMap;) {
     bool where = n->op->typing == TypeWhere;
     bool joins = n->op->flags & FlagSub || (n->op->flags & FlagMul && node_is_literal(n->in[1]));
-    if (!where && !joins) break;
+    if ((!where && !joins) || (subtracted && n->op->flags & FlagSub)) break;
+    subtracted = subtracted || n->op->flags & FlagSub;
     count += joins;
     n = n->in[where ? 1 + node_is_literal(n->in[1]) : 0];
   }
