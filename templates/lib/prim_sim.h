@@ -165,7 +165,7 @@ template <class T> NN_DEV unsigned nn_match_all(T v, bool *all, unsigned mask) {
 }
 
 // The butterfly over all lanes at once, in place of five shuffles: op(v[l], v[l ^ step]).
-template <class F> void cusim_butterfly(void *const *operands, unsigned mask) {
+template <class F> auto cusim_butterfly(void *const *operands, unsigned mask) {
   float v[kWarp], w[kWarp];
   F op;
   CUSIM_LANES(l, mask) v[l] = *static_cast<float *>(operands[l]);
@@ -185,7 +185,7 @@ struct CusimMax {
 struct CusimMin {
   float operator()(float a, float b) const { return nn_min(a, b); }
 };
-template <class F> NN_DEV float cusim_reduce(float v) {
+template <class F> NN_DEV auto cusim_reduce(float v) {
   cusim_meet(kFullMask, cusim_butterfly<F>, &v);
   return v;
 }

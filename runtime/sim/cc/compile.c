@@ -155,27 +155,6 @@ static Marks read_marks(const char *folder, Text *log) {
   return marks;
 }
 
-// For a counted kernel: the assembly with a call per basic block, and its table (assembly.c).
-// NOTE: without sibling calls each announcement returns to the block it announces.
-static bool make_assembly(const Args *common, bool clang, const char *folder, Text *log) {
-  Args args = *common;
-  args_add_all(&args, (const char *[]){clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
-                                        : "-fsanitize-coverage=trace-pc",
-                                  "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
-                                  "-fno-unroll-loops", "-fno-optimize-sibling-calls", "-S", "-x",
-                                  "c++-cpp-output", "kernels.ii", "-o", "kernels.s", NULL});
-  if (!clang)
-    args_add(&args, "-fno-thread-jumps"); // what a warp accesses at once stays at one place
-  Text before = {0}, after = {0};
-  bool ok =
-      run_in(folder, &args, log) == 0 && folder_read_output(folder, "kernels.s", &before, log);
-  if (ok) assembly_count(before.data, &after);
-  ok = ok && !after.failed && folder_write(folder, "counted.s", after.data, after.length, log);
-  text_free(&before);
-  text_free(&after);
-  return ok;
-}
-
 // NOTE: Clang (up to 14) announces no bytes that it moves by memcpy and its like, but calls these:
 // tsan_abi.c has them.
 static const char moved_bytes[] = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset";
@@ -256,6 +235,36 @@ static bool compile_precompiled(const char *folder, const Args *options, const c
   return ok;
 }
 
+// kernels.ii by these options, and by `last`, which say what becomes of it.
+static bool compile_kernels(const char *folder, const Args *options, bool clang,
+                            const char *const *last, Text *log) {
+  if (!clang && compile_precompiled(folder, options, last)) return true;
+  Args args = *options;
+  args_add_all(&args, last);
+  return run_in(folder, &args, log) == 0;
+}
+
+// For a counted kernel: the assembly with a call per basic block, and its table (assembly.c).
+// NOTE: without sibling calls each announcement returns to the block it announces.
+static bool make_assembly(const Args *common, bool clang, const char *folder, Text *log) {
+  const char *const last[] = {"-S", "-x", "c++-cpp-output", "kernels.ii", "-o", "kernels.s", NULL};
+  Args args = *common;
+  args_add_all(&args, (const char *[]){clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
+                                        : "-fsanitize-coverage=trace-pc",
+                                  "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+                                  "-fno-unroll-loops", "-fno-optimize-sibling-calls", NULL});
+  if (!clang)
+    args_add(&args, "-fno-thread-jumps"); // what a warp accesses at once stays at one place
+  Text before = {0}, after = {0};
+  bool ok = compile_kernels(folder, &args, clang, last, log) &&
+            folder_read_output(folder, "kernels.s", &before, log);
+  if (ok) assembly_count(before.data, &after);
+  ok = ok && !after.failed && folder_write(folder, "counted.s", after.data, after.length, log);
+  text_free(&before);
+  text_free(&after);
+  return ok;
+}
+
 // NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows. A
 // module's variables are its own: without -Bsymbolic the process's of the same name would be taken,
 // without -fno-gnu-unique those of the first module that instantiated the same template.
@@ -314,9 +323,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
       "kernels.ii", "-x",             "assembler",            "device/cusim_guard.s",
       "-x",         "none",           "-o",                   "image.so",
       "-nostdlib",  "-lm",            "-lc",                  NULL};
-  if (!marks.clang && compile_precompiled(folder, &args, last)) return true;
-  args_add_all(&args, last);
-  return run_in(folder, &args, log) == 0;
+  return compile_kernels(folder, &args, marks.clang, last, log);
 }
 
 static nvrtcResult compile_in(const CompileJob *job, const char *folder, Text *image, Text *log) {

@@ -5,7 +5,7 @@
 namespace cusim {
 
 // Every atomic is of an address that its size divides.
-template <class T> CUSIM_FN T *aligned(T *p) {
+template <class T> CUSIM_FN auto aligned(T *p) {
   if (size_t(p) % sizeof *p) cusim_misaligned(p, sizeof *p);
   return p;
 }
@@ -20,7 +20,7 @@ CUSIM_FN void announce_atomic(const void *p, int bytes) {
 CUSIM_FN void announce_atomic(const void *, int) {}
 #endif
 
-template <class T, class F> CUSIM_ATOMIC_FN T atomic_loop(T *p, F f, bool *same) {
+template <class T, class F> CUSIM_ATOMIC_FN auto atomic_loop(T *p, F f, bool *same) {
   T old, desired;
   __atomic_load(p, &old, __ATOMIC_RELAXED);
   do desired = f(old);
@@ -32,7 +32,7 @@ template <class T, class F> CUSIM_ATOMIC_FN T atomic_loop(T *p, F f, bool *same)
 
 // *p = f(*p) in one step. Where that changes nothing, it is a read, most likely by a loop that
 // waits.
-template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
+template <class T, class F> CUSIM_FN auto atomic_update(T *p, F f) {
   bool same;
   p = aligned(p);
   announce_atomic(p, sizeof *p);
@@ -42,7 +42,7 @@ template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
 }
 
 // The same by an instruction of the host.
-template <class T> CUSIM_FN T atomic_read_by(bool same, T old) {
+template <class T> CUSIM_FN auto atomic_read_by(bool same, T old) {
   if (same) cusim_yield();
   return old;
 }

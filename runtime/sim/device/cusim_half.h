@@ -68,7 +68,7 @@ template <class T> CUSIM_FN float integer_to_odd(T x) {
 // `count` values, known to the compiler; h points to 16-bit ones. By vector types, since -O2 leaves
 // loops over conversions scalar.
 
-template <class V> CUSIM_FN V read_vector(const void *p) {
+template <class V> CUSIM_FN auto read_vector(const void *p) {
   V v = {};
   __builtin_memcpy(&v, p, sizeof v);
   return v;
@@ -114,7 +114,7 @@ typedef unsigned Bits8 __attribute__((vector_size(32)));
 typedef unsigned short Narrow4 __attribute__((vector_size(8)));
 typedef unsigned short Narrow8 __attribute__((vector_size(16)));
 
-template <class Wide> CUSIM_FN Wide round_to_bfloats(Wide bits) {
+template <class Wide> CUSIM_FN auto round_to_bfloats(Wide bits) {
   Wide rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
   return (bits & 0x7fffffffu) > 0x7f800000u ? Wide{} + 0x7fffu : rounded;
 }

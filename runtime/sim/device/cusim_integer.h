@@ -3,7 +3,7 @@
 #ifndef CUSIM_INTEGER_H
 #define CUSIM_INTEGER_H
 
-template <class To, class From> CUSIM_FN To cusim_bits(From x) {
+template <class To, class From> CUSIM_FN auto cusim_bits(From x) {
   static_assert(sizeof(To) == sizeof(From), "reinterpretation keeps the size");
   To r;
   __builtin_memcpy(&r, &x, sizeof r);
@@ -29,7 +29,7 @@ CUSIM_TO_FLOAT(unsigned long long, ull)
 
 // cvt's conversion of an integral value: past the ends of T it gives T's end. NaN gives 0; from a
 // double, or to 64 bits, it gives T's top bit alone.
-template <class T, class F> CUSIM_FN T cusim_saturate(F x) {
+template <class T, class F> CUSIM_FN auto cusim_saturate(F x) {
   constexpr int kBits = int(sizeof(T)) * 8;
   constexpr bool kSigned = T(-1) < T(0);
   constexpr T kTop = T(1ull << (kBits - 1));

@@ -18,7 +18,7 @@ struct MatrixLoad {
 };
 
 template <int COUNT, bool TRANS>
-CUSIM_UNTRACED void ldmatrix_work(void *const *operands, unsigned mask) {
+CUSIM_UNTRACED auto ldmatrix_work(void *const *operands, unsigned mask) {
   MatrixLoad *lanes[32];
   if (mask != 0xffffffffu) cusim_trap(); // a lane has exited
   CUSIM_LANES(l, mask) lanes[l] = static_cast<MatrixLoad *>(operands[l]);
@@ -34,7 +34,7 @@ CUSIM_UNTRACED void ldmatrix_work(void *const *operands, unsigned mask) {
   }
 }
 
-template <int COUNT, bool TRANS> CUSIM_FN void ldmatrix(unsigned *r, const void *row) {
+template <int COUNT, bool TRANS> CUSIM_FN auto ldmatrix(unsigned *r, const void *row) {
   if (lane() < 8 * COUNT) {
     if (size_t(row) % 16) cusim_misaligned(row, 16);
     if (CUSIM_TRACE) cusim_access(row, 16, 0);
@@ -46,7 +46,7 @@ template <int COUNT, bool TRANS> CUSIM_FN void ldmatrix(unsigned *r, const void 
 
 // How 32-bit fragment registers unpack: kElements values each, in k order, as Number.
 template <class F>
-CUSIM_FN void widen_each(const unsigned *r, int count, typename F::Number *out) {
+CUSIM_FN auto widen_each(const unsigned *r, int count, typename F::Number *out) {
   for (int n = 0; n < count; n++)
     for (int i = 0; i < F::kElements; i++) out[n * F::kElements + i] = F::get(r[n], i);
 }
@@ -122,7 +122,7 @@ template <class Number> struct Pair { Number v[2]; };
 // Fragments, with g = lane / 4: registers 0..3 of A hold rows g, g + 8, g, g + 8 of the k groups 0,
 // 0, 1, 1; those of B column g of the k groups 0, 1. In a group, lane % 4 holds kElements values.
 template <class F, int M, int N>
-CUSIM_UNTRACED void mma_work(void *const *operands, unsigned mask) {
+CUSIM_UNTRACED auto mma_work(void *const *operands, unsigned mask) {
   using Number = typename F::Number;
   using Pair = Pair<Number>;
   constexpr int kE = F::kElements, kGroup = 4 * kE, kDepth = 2 * kGroup, kCols = 8 * N;
@@ -162,7 +162,7 @@ CUSIM_UNTRACED void mma_work(void *const *operands, unsigned mask) {
 }
 
 template <class F, int M, int N>
-CUSIM_FN void mma(typename F::Number *d, const unsigned *a, const unsigned *b) {
+CUSIM_FN auto mma(typename F::Number *d, const unsigned *a, const unsigned *b) {
   Product<typename F::Number> product{d, a, b};
   cusim_meet(0xffffffffu, mma_work<F, M, N>, &product);
 }
@@ -175,7 +175,7 @@ struct MatrixStore {
 };
 
 template <int COUNT, bool TRANS>
-CUSIM_UNTRACED void stmatrix_work(void *const *operands, unsigned mask) {
+CUSIM_UNTRACED auto stmatrix_work(void *const *operands, unsigned mask) {
   MatrixStore *lanes[32];
   if (mask != 0xffffffffu) cusim_trap(); // a lane has exited
   CUSIM_LANES(l, mask) lanes[l] = static_cast<MatrixStore *>(operands[l]);
@@ -188,7 +188,7 @@ CUSIM_UNTRACED void stmatrix_work(void *const *operands, unsigned mask) {
     }
 }
 
-template <int COUNT, bool TRANS> CUSIM_FN void stmatrix(const unsigned *r, void *row) {
+template <int COUNT, bool TRANS> CUSIM_FN auto stmatrix(const unsigned *r, void *row) {
   if (lane() < 8 * COUNT) {
     if (size_t(row) % 16) cusim_misaligned(row, 16);
     if (CUSIM_TRACE) cusim_access(row, 16, 1);

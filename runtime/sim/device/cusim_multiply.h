@@ -22,7 +22,7 @@ constexpr int kVectorNumbers = 8, kSums = 8;
 // NOTE: with vector types, and several sums under way at once: the compiler leaves the loop over
 // columns scalar, and one sum waits for itself. Several rows share what was read of b.
 template <class Number, int kRows, int kDepth, int kCols>
-CUSIM_FAST void multiply(Number (*d)[kCols], const Number (*a)[kDepth], const Number (*b)[kCols]) {
+CUSIM_FAST auto multiply(Number (*d)[kCols], const Number (*a)[kDepth], const Number (*b)[kCols]) {
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #endif

@@ -60,14 +60,14 @@ struct Vote {
   unsigned value; // in: this lane's; out: the result
 };
 
-template <class F> void vote_work(void *const *operands, unsigned mask) {
+template <class F> auto vote_work(void *const *operands, unsigned mask) {
   F f;
   unsigned result = F::start;
   CUSIM_LANES(l, mask) result = f(result, l, static_cast<Vote *>(operands[l])->value);
   CUSIM_LANES(l, mask) static_cast<Vote *>(operands[l])->value = result;
 }
 
-template <class F> CUSIM_FN unsigned vote(unsigned mask, unsigned value) {
+template <class F> CUSIM_FN auto vote(unsigned mask, unsigned value) {
   Vote v{value};
   cusim_meet(mask, vote_work<F>, &v);
   return v.value;

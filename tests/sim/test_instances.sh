@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# A small kernel is compiled without what it does not call: of the function templates that functions
+# of libcusim's headers call, none is instantiated again behind the precompiled headers.
+. "$(dirname "$0")/../tap.sh"
+compiler=$(command -v g++)
+if [ "$NNGEN_DEVICE" != sim ] || [ -z "$compiler" ]; then
+  skip "instances of templates" "it needs libcusim and g++"; tap_done; exit
+fi
+echo 'return require "nn".input("x", {4}) + 1' >"$work/model.lua"
+instances() { # instances NAME=VALUE...: so libcusim is set; the last program compiled is the kernel
+  env "$@" NNGEN_CXX="$compiler -fdump-tree-original=$work/dump" NNGEN_SIM_OPTIMIZE=0 \
+    NNGEN_SIM_PRECOMPILED="$work/headers" XDG_CACHE_HOME="$work/cache" \
+    build/nngen run "$work/model.lua" --no-check >/dev/null || return
+  grep '^;; Function nn_kernel\|^;; Function void nn_kernel' "$work/dump" &&
+    grep '^;; Function.*\[with' "$work/dump"
+  [ "$(grep -c '^;; Function.*\[with' "$work/dump")" -le 24 ]
+}
+for setting in NNGEN_SIM_CHECK=off NNGEN_SIM_CHECK=all NNGEN_SIM_COUNT=1; do
+  ok "the kernel's alone, $setting" instances $setting
+done
+tap_done
