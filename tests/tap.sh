@@ -34,4 +34,16 @@ fails() { # fails CODE TEXT COMMAND...: the command must exit with CODE and prin
   echo "exit $got, want $code with '$text':"; tail -10 "$work/fails"
   return 1
 }
+# python_with MODULE...: true, and $python names a Python that has these; else it is empty. They are
+# looked for, not loaded: PyTorch takes two seconds.
+python_with() {
+  local p
+  for p in /usr/bin/python3 python3; do
+    python=$p
+    $p -c 'import importlib.util as u, sys
+sys.exit(not all(u.find_spec(name) for name in sys.argv[1:]))' "$@" 2>/dev/null && return
+  done
+  python=
+  return 1
+}
 tap_done() { echo "1..$tap_n"; }

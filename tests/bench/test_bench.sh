@@ -142,10 +142,7 @@ assert main_loop(cuobjdump) == (7, 5, 9), main_loop(cuobjdump)
 END
   python3 -B "$work/main_loop.py"
 }
-python=
-for p in /usr/bin/python3 python3; do
-  [ -z "$python" ] && $p -c 'import torch, torchvision' 2>/dev/null && python=$p
-done
+python_with torch torchvision
 if [ $NNGEN_DEVICE = sim ]; then ok "the library gets the form of the operands" forms
 else skip "the library gets the form of the operands" "it needs libcusim"; fi
 ok "each program's line comes as it ends" runner

@@ -18,7 +18,7 @@ by_ctypes() {
 }
 by_torch() {
   block by_torch.py >"$dir/by_torch.py" && library &&
-    (cd "$dir" && python3 by_torch.py | grep -q '^\[\[0\.')
+    (cd "$dir" && $python by_torch.py | grep -q '^\[\[0\.')
 }
 by_cmake() (
   local options=
@@ -62,7 +62,7 @@ commands() ( # its first lines, with libcusim where there is no GPU
 
 if command -v python3 >/dev/null; then ok "Python by ctypes" by_ctypes
 else skip "Python by ctypes" "there is no python3"; fi
-if [ "$NNGEN_DEVICE" != sim ] && python3 -c 'import torch' 2>/dev/null; then
+if [ "$NNGEN_DEVICE" != sim ] && python_with torch; then
   ok "PyTorch's tensors" by_torch
 else skip "PyTorch's tensors" "wants torch and a GPU"; fi
 if command -v cmake >/dev/null; then ok "CMake" by_cmake

@@ -3,10 +3,7 @@
 # for each section of torch_cases.py and its like, one model of as many outputs as it has cases.
 # By the oracle; in the long run, and on a GPU, by kernels.
 . "$(dirname "$0")/../tap.sh"
-python=
-for p in /usr/bin/python3 python3; do
-  [ -z "$python" ] && $p -c 'import torch, numpy' 2>/dev/null && python=$p
-done
+python_with torch numpy
 program=build/tests/lang/evaluate
 export NNGEN_SIM_OPTIMIZE=${NNGEN_SIM_OPTIMIZE:+0} # some thousand kernels that run for no time
 { long || [ "$NNGEN_DEVICE" != sim ]; } && program=build/nngen

@@ -3,10 +3,7 @@
 # PyTorch in double (attend_forms.py).
 . "$(dirname "$0")/../tap.sh"
 model=tests/models/attend_forms.lua
-python=
-for p in /usr/bin/python3 python3; do
-  [ -z "$python" ] && $p -c 'import torch, numpy' 2>/dev/null && python=$p
-done
+python_with torch numpy
 kernels() { # kernels COUNT FORM OPTIONS...
   build/nngen show $model --stage fuse --set form=$2 "${@:3}" >"$work/fuse" || return
   [ "$(grep -c '^# kernel' "$work/fuse")" = $1 ] || { grep '^# kernel' "$work/fuse"; return 1; }

@@ -103,10 +103,7 @@ if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
     done
   done
 fi
-python=
-for p in /usr/bin/python3 python3; do
-  [ -z "$python" ] && $p -c "import torch, numpy" 2>/dev/null && python=$p
-done
+python_with torch numpy
 torch() { # torch SETTINGS...: what PyTorch computes in double, of the same weights
   local folder=$work/torch; rm -rf "$folder"
   $python tests/models/torch_heads.py "$folder" "$@" || return

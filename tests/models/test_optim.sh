@@ -57,8 +57,8 @@ ok "muon without Nesterov's momentum" muon
 ok "20 steps, gradients clipped by their norm" optimizer momentum 0.3
 ok "a step by the oracle, muon" plainly tests/models/optim.lua --check --entry train --set case=muon
 
-if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
-  ok "the formulas beside PyTorch's" /usr/bin/python3 tests/models/train_reference.py pytorch \
+if python_with torch; then
+  ok "the formulas beside PyTorch's" $python tests/models/train_reference.py pytorch \
     "$work/pytorch"
 else skip "the formulas beside PyTorch's" "there is no torch"; fi
 ok "schedules" schedules

@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # Logits against PyTorch: a torchvision state dict, written as safetensors, loads unchanged.
 . "$(dirname "$0")/../tap.sh"
-python=
-for p in /usr/bin/python3 python3; do
-  [ -z "$python" ] && $p -c 'import torch, torchvision, numpy' 2>/dev/null && python=$p
-done
+python_with torch torchvision numpy
 against() { # against ARCH DTYPE GATE STEM OPTIONS...
   local arch=$1 dtype=$2 gate=$3 stem=$4; shift 4
   [ -f "$work/$arch$stem/y.npy" ] || { mkdir -p "$work/$arch$stem" &&

@@ -22,11 +22,8 @@ print(sum(math.prod(t["shape"]) for t in json.load(sys.stdin)["tensors"] if t["r
 }
 means() { ok "$1 is what its layers mean" parity transformers_reference.py "$@"; }
 published() { # published MODEL PACKAGE SETTINGS...
-  local p name="$1 is what $2 computes" python=
-  for p in /usr/bin/python3 python3; do
-    [ -z "$python" ] && $p -c "import torch, $2" 2>/dev/null && python=$p
-  done
-  if [ "$python" ]; then ok "$name" parity torch_transformers.py "$1" "${@:3}"
+  local name="$1 is what $2 computes" python
+  if python_with torch $2; then ok "$name" parity torch_transformers.py "$1" "${@:3}"
   else skip "$name" "PyTorch and $2 are not installed"; fi
 }
 half() {

@@ -1,8 +1,5 @@
 # zoo.sh: what the tests of the convolutional networks in models/ share. Source it after tap.sh.
-python=
-for p in /usr/bin/python3 python3; do
-  [ -z "$python" ] && $p -c 'import torch, torchvision, numpy' 2>/dev/null && python=$p
-done
+python_with torch torchvision numpy
 weights() { # weights NUMBER MODEL SETTINGS...: so many, without running statistics
   local got set=
   [ $# -gt 2 ] && set="--set ${*:3}"

@@ -56,13 +56,13 @@ beside() { # beside SIZE STEPS RATE LOSSES WEIGHTS OPTIONS...: how far they may 
     --out-dir "$work/begin" &&
     build/nngen train models/resnet18.lua --quiet $resnet "$@" --lr $rate --steps $steps \
       --save-every 1000 --out-dir "$work/end" || return
-  /usr/bin/python3 tests/train/torch_resnet.py "$work/$size" \
+  $python tests/train/torch_resnet.py "$work/$size" \
     "$work/begin/resnet18_final_weights.safetensors" \
     "$work/end/resnet18_final_weights.safetensors" "$work/end/log.jsonl" $rate $losses $weights \
     $steps
 }
 if ! long; then :
-elif /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+elif python_with torch; then
   ok "50 steps of a ResNet in fp32 beside PyTorch in double precision" beside 8 50 0.003 1e-4 1e-3
   ok "6 steps in fp16, with a scaled loss, beside PyTorch" beside 16 6 0.01 0.02 0.02 --amp fp16
   ok "6 steps in bf16 beside PyTorch" beside 16 6 0.01 0.02 0.02 --amp bf16
