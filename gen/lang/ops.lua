@@ -97,7 +97,9 @@ op{name = "minimum", nin = 2, type = "arith", cuda = "nn_min($1, $2)", flags = {
 local function none() return nil end -- the gradient of a step, for which PyTorch has 0
 -- Python's: toward minus infinity. By the integer 0: 0.
 op{name = "floordiv", nin = 2, type = "arith", cuda = "nn_floordiv($1, $2)", flops = 4,
-   ref = function(a, b) return floor(a / b) + 0 * a end, -- infinite a: NaN
+   ref = function(a, b) -- infinite a: NaN; below 0, but too near for the quotient: -1
+     return where(eq(b, 0), a / b, floor(a / b) + 0 * a - lt(a * b, 0) * eq(a / b, 0))
+   end,
    grad = function() return nil, nil end}
 op{name = "mod", nin = 2, type = "arith", cuda = "nn_mod($1, $2)", flops = 4,
    ref = function(a, b) return mod(a, b) end, grad = function(g, y, a, b) return g, -g * floor(a / b) end}

@@ -79,5 +79,7 @@ NN_DEV float nn_mod(float a, float b) {
   return rest != 0.f && (rest < 0.f) != (b < 0.f) ? rest + b : rest;
 }
 NN_DEV float nn_floordiv(float a, float b) {
-  return b == 0.f ? a / b : nn_round((a - nn_mod(a, b)) / b);
+  const float rest = nn_fmod(a, b), whole = nn_round((a - rest) / b);
+  const bool below = rest != 0.f && (rest < 0.f) != (b < 0.f);
+  return b == 0.f ? a / b : below ? whole - 1.f : whole;
 }
