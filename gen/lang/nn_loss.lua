@@ -59,7 +59,9 @@ define([[huber_loss(x: tensor, y|target: tensor, {delta: number = 1,
        "F.huber_loss, nn.HuberLoss", elementwise("huber_loss", function(x, y, o)
   if o.delta <= 0 then fail("huber_loss: delta = %g: wants a number above 0", o.delta) end
   local d = op.abs(x - y)
-  return op.where(op.le(d, o.delta), d * d * 0.5, (d - o.delta * 0.5) * o.delta)
+  local far = op.gt(d, o.delta)
+  local near = op.where(far, 0, d) -- so that an infinite d has a gradient
+  return op.where(far, (d - o.delta * 0.5) * o.delta, near * near * 0.5)
 end))
 -- huber_loss over beta; l1_loss where beta is 0.
 define([[smooth_l1_loss(x: tensor, y|target: tensor, {beta: number = 1,
@@ -68,7 +70,9 @@ define([[smooth_l1_loss(x: tensor, y|target: tensor, {beta: number = 1,
   if o.beta < 0 then fail("smooth_l1_loss: beta = %g: wants at least 0", o.beta) end
   local d = op.abs(x - y)
   if o.beta == 0 then return d end
-  return op.where(op.lt(d, o.beta), d * d * (0.5 / o.beta), d - o.beta * 0.5)
+  local far = op.ge(d, o.beta)
+  local near = op.where(far, 0, d)
+  return op.where(far, d - o.beta * 0.5, near * near * (0.5 / o.beta))
 end))
 
 -- ---- of probabilities -------------------------------------------------------------------------

@@ -907,6 +907,10 @@ section("ties", {"s": torch.tensor([-3.0, -1, -0.5, 0, 0.5, 1, 3, 6]),
     ("q % 3.0", lambda s, m, c, v, u, q: q % 3),
     ("u // 0.1", lambda s, m, c, v, u, q: torch.floor_divide(u, 0.1)),
     ("u % 0.1", lambda s, m, c, v, u, q: u % 0.1),
+    *[(f"(nn.grad(v:{name}(v:zeros_like(), {{reduction = 'sum'}}), v))",
+       lambda s, m, c, v, u, q, f=getattr(F, name):
+       gradient(lambda x: f(x, torch.zeros_like(x), reduction="sum"), v))
+      for name in ("huber_loss", "smooth_l1_loss")],
     ("q // math.huge", lambda s, m, c, v, u, q: torch.floor_divide(q, INF)),
     ("q // -math.huge", lambda s, m, c, v, u, q: torch.floor_divide(q, -INF)),
     ("(q * math.huge) // 0", lambda s, m, c, v, u, q: torch.floor_divide(q * INF, 0.0)),
