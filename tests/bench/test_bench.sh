@@ -35,6 +35,9 @@ not_in_readme() { # neither a synthetic result nor a dry run gets into a README,
     cp tests/bench/fixture_synthetic.json "$work/r/" &&
     fails 1 "a dry run or a synthetic result is among the stored ones" table --results "$work/r"
 }
+no_empty_figure() { # as where a program's line is not found any more
+  ! grep -nE '^\|.*\( *\)' README.md
+}
 readme_is_current() { # the README shows what is stored, or that nothing was measured
   cp README.md "$work/R.md" && table --readme "$work/R.md" && diff README.md "$work/R.md"
 }
@@ -159,6 +162,7 @@ else
   ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" \
     table "$work/other.json"
   ok "the README shows what is stored" readme_is_current
+  ok "no figure of the README is empty" no_empty_figure
   while read -r case name; do
     if [ "$case $NNGEN_DEVICE" = "wrong_interpreter cuda" ]; then
       skip "$name" "it needs libcusim"; continue
