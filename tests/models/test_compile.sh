@@ -59,7 +59,7 @@ each "random contractions fp16" tests/models/contraction.lua --dtype fp16 \
   --set seed=2 count=$(long && echo 16 || echo 6)
 long && {
   one "random contractions fp32" tests/models/contraction.lua --set seed=2 count=16
-  each "layers fp16" tests/models/layers.lua --dtype fp16
+  one "layers fp16" tests/models/layers.lua --dtype fp16
   one "layers fp32" tests/models/layers.lua
 }
 each "gated units fp16" tests/models/fusion.lua --dtype fp16 \

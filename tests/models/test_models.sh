@@ -30,8 +30,8 @@ for dtype in fp32 tf32 fp16 bf16; do
   ok "derivatives of every map, $dtype" run tests/models/gradients.lua --dtype $dtype
 done
 long && ok "resnet18 with the CIFAR stem" run models/resnet18.lua --dtype fp16 --set stem=cifar
-long && ok "resnet34" run models/resnet34.lua --dtype bf16 --set size=32
-long && ok "resnet18 at 224x224, fp16, as a graph" run models/resnet18.lua --dtype fp16 --graph --repeat 2
+long && ok "resnet18 at 96x96, fp16, as a graph" run models/resnet18.lua --dtype fp16 --graph \
+  --repeat 2 --set size=96
 for seed in 1 $(long && echo 2 3); do
   ok "lenet fp16 under thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen models/lenet.lua \
     --quiet --dtype fp16
