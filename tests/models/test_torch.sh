@@ -17,7 +17,6 @@ one() { # one NAME ARGUMENTS...
   else local name=$1; shift; ok "$name" against "$@"; fi
 }
 long && one "resnet18 fp32" resnet18 fp32 1e-5 imagenet
-long && one "resnet18 tf32" resnet18 tf32 1e-3 imagenet
 long && one "resnet18 fp16" resnet18 fp16 2e-3 imagenet
 long && one "resnet18 CIFAR stem, batch 2" resnet18 fp32 1e-5 cifar --set stem=cifar batch=2
 long && one "resnet34 fp32" resnet34 fp32 1e-5 imagenet

@@ -8,7 +8,6 @@ long && {
   small 64 densenet121
   small 64 fcn_resnet50
   small 64 googlenet
-  small 64 googlenet transform_input=false
   small 96 inception_v3
 }
 tap_done
