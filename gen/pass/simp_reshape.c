@@ -84,11 +84,13 @@ static int dims_of_batches(const Type *t) { // those of size 1 left out
 }
 
 // Does n see the batches of its input as fewer dimensions? One of size 1 that is dropped counts
-// where a single one is left, as of `bmm` over heads of a batch of 1.
+// where a single one is left, as of `bmm` over heads of a batch of 1, and of scores, as those of
+// the windows of one picture.
 bool reshape_joins(const Node *n) {
   if (!is_reshape(n) || n->in[0]->type.rank <= n->type.rank) return false;
-  bool joins = dims_of_batches(&n->in[0]->type) > dims_of_batches(&n->type);
-  return same_matrices(&n->in[0]->type, &n->type) && (joins || n->type.rank == 3);
+  if (!same_matrices(&n->in[0]->type, &n->type)) return false;
+  return n->type.rank == 3 || reshape_scores(n->in[0]) ||
+         dims_of_batches(&n->in[0]->type) > dims_of_batches(&n->type);
 }
 
 bool reshape_scores(const Node *n) {
@@ -281,7 +283,6 @@ Node *reduce_inside(Graph *to, Node *n) {
 // Does n see the batches of its input, which is made of a product, as more dimensions?
 static bool parts_batches(const Node *n) {
   return is_reshape(n) && n->in[0]->type.rank < n->type.rank && n->in[0]->type.rank > 2 &&
-         dims_of_batches(&n->in[0]->type) < dims_of_batches(&n->type) &&
          same_matrices(&n->in[0]->type, &n->type) && first_scores(n->in[0]);
 }
 

@@ -121,6 +121,11 @@ function forms.windows() -- B pictures of H windows of one head, as Swin Transfo
   s = s:reshape{B, H, 1, N, M} + input("bias", {H, N, M}):unsqueeze(2)
   return heads(s:reshape{B * H, 1, N, M}:softmax():matmul(flat(v):unsqueeze(2)):squeeze(2))
 end
+function forms.windows_alone() -- B windows of one picture, of H heads
+  local mask = input("of_window", {B, 1, N, M}):unsqueeze(1)
+  local s = scores():reshape{1, B, H, N, M} + mask
+  return s:reshape{B, H, N, M}:softmax():matmul(v)
+end
 -- keys and values that heads share
 local function grouped(repeated)
   local x = input("q6", {B, 6, N, D})

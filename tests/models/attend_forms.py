@@ -12,8 +12,9 @@ import torch
 B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
 SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, M, 8),
           "q2": (B, H, N, D), "k2": (B, H, M, D), "lambda": (1,), "bias": (H, N, M),
-          "of_head": (H, 1, 1), "q6": (B, 6, N, D), "kg": (B, 2, M, D), "vg": (B, 2, M, W),
-          "k1": (B, 1, M, D), "v1": (B, 1, M, W), "qe": (B, N, 2, 3, D),
+          "of_head": (H, 1, 1), "of_window": (B, 1, N, M), "q6": (B, 6, N, D),
+          "kg": (B, 2, M, D), "vg": (B, 2, M, W), "k1": (B, 1, M, D), "v1": (B, 1, M, W),
+          "qe": (B, N, 2, 3, D),
           "ke": (B, M, 2, D), "ve": (B, M, 2, W), "q1": (1, H, N, D), "kb": (1, H, M, D),
           "vb": (1, H, M, W), "qc": (B, D, N), "kc": (B, D, M), "vc": (B, W, M),
           "q8": (B, H, N, 8), "k8": (B, 1, M, 8)}
@@ -45,6 +46,8 @@ def wanted(form, x):
         return (masked(key <= row - 5, -torch.inf).softmax(-1).nan_to_num(0) @ x["v"],)
     if form == "exp2_shifted":
         return (weigh(s * numpy.log(2)),)
+    if form == "windows_alone":
+        return (weigh(s + x["of_window"]),)
     if form in ("turned_scores", "windows"):
         return (weigh(s + x["bias"]),)
     if form == "turned_mask":
