@@ -89,6 +89,9 @@ local function debias(decay, t)
   return -op.where(op.gt(x, -0.1), near, op.exp(x) - 1.0)
 end
 
+-- A rate at this step, of an optimizer's options.
+local function rate_now(o, rate) return o.factor and o.factor * rate or rate end
+
 local function sign(x) return op.where(op.gt(x, 0.0), 1.0, op.where(op.lt(x, 0.0), -1.0, 0.0)) end
 
 optimizers.sgd = {
@@ -152,7 +155,7 @@ optimizers.muon = {
   counts = true,
   step = function(p, g, lr, t, slot, o)
     if #shape(p) ~= 2 then
-      local rate = o.adamw_lr and lr * (o.adamw_lr / o.lr) or lr
+      local rate = o.adamw_lr and rate_now(o, o.adamw_lr) or lr
       return optimizers.adamw.step(p, g, rate, t, slot,
                                    {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
                                     weight_decay = o.weight_decay})
@@ -288,7 +291,7 @@ local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = fals
 -- What one parameter is updated with: the optimizer's own options, with those of the first group
 -- that fits.
 local function options_of(name, o, known)
-  local own = {lr = o.lr}
+  local own = {lr = o.lr, factor = o.factor}
   for key in pairs(known) do own[key] = o[key] end
   if any_fits(o.no_decay, name) then own.weight_decay = 0.0 end
   for _, group in ipairs(o.groups) do
@@ -420,7 +423,7 @@ local function optimize(loss, given, frozen)
       local g, name = grads[i], core.name(p)
       if o.clip_value > 0 then g = nn.clamp(g, -o.clip_value, o.clip_value) end
       local own = options_of(name, o, kind.known)
-      local lr = o.factor and o.factor * own.lr or own.lr
+      local lr = rate_now(own, own.lr)
       local function slot(what)
         local state = core.state(o.optimizer .. "." .. what .. "." .. name, shape(p), "f32",
                                  "constant", 0)

@@ -54,6 +54,19 @@ muon() {
   [ "$(uniq "$work/muon" | wc -l)" = 2 ]
 }
 ok "muon without Nesterov's momentum" muon
+# A rate of 0 is that of matrices alone; of the others what stands in `adamw_lr`.
+cat >"$work/still.lua" <<'LUA'
+local nn = require "nn"
+nn.entry("train", function()
+  local loss = nn.input("x", {4, 3}):linear("a", {out = 3}):square():mean()
+  nn.optimize(loss, {optimizer = "muon", lr = 0, adamw_lr = 0.1, weight_decay = 0})
+end)
+LUA
+still() {
+  plainly "$work/still.lua" --check-finite --entry train --save "$work/still.safetensors" &&
+    plainly "$work/still.lua" --check-finite --weights "$work/still.safetensors" --entry train
+}
+ok "muon with a rate of 0 leaves biases finite" still
 ok "20 steps, gradients clipped by their norm" optimizer momentum 0.3
 ok "a step by the oracle, muon" plainly tests/models/optim.lua --check --entry train --set case=muon
 
