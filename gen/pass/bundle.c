@@ -132,10 +132,10 @@ static void bundle(Graph *g, End end, int entry) {
     for (int j = 0; j < parts.count && apart; j++) apart = !in_the_way(parts.group[j], k);
     if (!apart) continue;
     if (!has_room(&parts, k)) {
-      make_bundle(g, &fusion_map, &parts, end == RunsLast);
+      if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
       parts.count = parts.pointers = 0;
     }
-    add_part(&parts, k);
+    if (has_room(&parts, k)) add_part(&parts, k); // else it is too large even alone
   }
   if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
 }

@@ -2,13 +2,18 @@
 // x * cos + concat(-b, a) * sin, where a and b are the halves of x: maps of a concat whose parts
 // are made of slices of what these maps read whole. They become a concat of maps of slices alone,
 // as twins.c wants them, and x has two readers, not three. So do maps of a concat alone, as where
-// it is scaled, whose parts are made of slices of one value; and a concat of such concats is one.
+// it is scaled, whose parts are made of slices of one value; and a concat of such concats is one,
+// as long as a kernel takes all their parts.
 // Scores that stand beside others are apart again where these are cut away.
 #include "pass.h"
 
 #include <string.h>
 
-enum { kMostSearched = 32, kMostParts = 8 }; // nodes of one question; parts
+enum {
+  kMostSearched = 32, // nodes of one question
+  kMostParts = 8,
+  kMostJoined = 400 // by one kernel, which has 4 KB of arguments
+};
 
 typedef struct Split {
   Graph *to;
@@ -168,7 +173,20 @@ static Node *concat_of_concats(Graph *to, Node *n) {
     for (int j = 0; inner && j < x->nin; j++) parts[count++] = x->in[j];
     if (!inner) parts[count++] = x;
   }
-  return count > n->nin ? simp_make(to, n->op, count, parts, &n->attr, n) : NULL;
+  bool simpler = count > n->nin && count <= kMostJoined;
+  return simpler ? simp_make(to, n->op, count, parts, &n->attr, n) : NULL;
+}
+
+// And one of more parts than a kernel takes is one of concats, as of the steps of a recurrence.
+static Node *concat_of_many(Graph *to, Node *n) {
+  if (n->op->cls != OpMove || n->op->form != MoveConcat || n->nin <= kMostJoined) return NULL;
+  int count = 0, runs = (n->nin + kMostJoined - 1) / kMostJoined, size = (n->nin + runs - 1) / runs;
+  Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)runs);
+  for (int i = 0; i < n->nin; i += size) {
+    int left = n->nin - i < size ? n->nin - i : size;
+    parts[count++] = left > 1 ? simp_make(to, n->op, left, n->in + i, &n->attr, n) : n->in[i];
+  }
+  return simp_make(to, n->op, count, parts, &n->attr, n);
 }
 
 // A slice of a concat that lies in one part, which is made of positions, is a slice of that part:
@@ -326,6 +344,7 @@ static Node *scores_alone(Graph *to, Node *n) {
 Node *concat_simpler(Graph *to, Node *n) {
   Node *better = concat_last(to, n);
   if (!better) better = concat_of_concats(to, n);
+  if (!better) better = concat_of_many(to, n);
   if (!better) better = scores_alone(to, n);
   return better ? better : slice_of_part(to, n);
 }

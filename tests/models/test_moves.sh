@@ -28,4 +28,16 @@ planned_is_counted() { # each kernel touches the bytes it was planned to touch, 
 }
 long && ok "planned bytes are counted bytes, fp32" planned_is_counted
 long && ok "planned bytes are counted bytes, fp16" planned_is_counted --dtype fp16
+cat >"$work/steps.lua" <<'LUA'
+-- A recurrence, step by step, whose results are joined: more than a kernel has arguments for.
+local nn = require "nn"
+local c = nn.config{steps = 520, width = 4}
+local x, h, list = nn.input("x", {c.steps, c.width}), nn.zeros({c.width}), {}
+for t = 1, c.steps do
+  h = h * 0.9 + x:select(1, t):tanh()
+  list[t] = h + x:select(1, t)
+end
+nn.output("y", nn.stack(list))
+LUA
+ok "520 results of steps, joined" build/nngen "$work/steps.lua" --quiet --check
 tap_done
