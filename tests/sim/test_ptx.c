@@ -102,7 +102,7 @@ static void test_local(void **state) {
 // which no process has loaded before.
 static double load_time(size_t bytes) {
   static char text[3 << 19];
-  size_t n = (size_t)sprintf(text, HEAD "// %d\n.entry k(.param .u64 a)\n{\n.reg .b64 %%d<4>;\n"
+  size_t n = (size_t)sprintf(text, HEAD ".entry k%d(.param .u64 a)\n{\n.reg .b64 %%d<4>;\n"
                                         ".reg .f32 %%f<200>;\n.reg .pred %%p;\n.reg .b32 %%r<4>;\n"
                                         "ld.param.u64 %%d1, [a];\nmov.u32 %%r1, %%tid.x;\n",
                             (int)getpid());
