@@ -7,11 +7,7 @@
 
 #include <string.h>
 
-enum {
-  kLeastParts = 2,
-  kMostParts = 96,
-  kMostPointers = 400 // a kernel has 4 KB of arguments
-};
+enum { kLeastParts = 2, kMostParts = 96 };
 
 typedef enum End { RunsLast, RunsFirst, EndCount } End;
 

@@ -174,6 +174,7 @@ Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
 enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
+enum { kMostPointers = 400 };                 // that a kernel has, of 4 KB of arguments
 typedef struct Fuse {                         // what the sweeps know of the graph (Graph.scratch)
   bool one_call;                              // unfused: groups are of one call of the model
   bool exact;                                 // dependences are found however groups lie

@@ -9,11 +9,7 @@
 
 #include <string.h>
 
-enum {
-  kMostSearched = 32, // nodes of one question
-  kMostParts = 8,
-  kMostJoined = 400 // by one kernel, which has 4 KB of arguments
-};
+enum { kMostSearched = 32, kMostParts = 8 }; // nodes of one question; parts
 
 typedef struct Split {
   Graph *to;
@@ -173,14 +169,14 @@ static Node *concat_of_concats(Graph *to, Node *n) {
     for (int j = 0; inner && j < x->nin; j++) parts[count++] = x->in[j];
     if (!inner) parts[count++] = x;
   }
-  bool simpler = count > n->nin && count <= kMostJoined;
+  bool simpler = count > n->nin && count <= kMostPointers;
   return simpler ? simp_make(to, n->op, count, parts, &n->attr, n) : NULL;
 }
 
 // And one of more parts than a kernel takes is one of concats, as of the steps of a recurrence.
 static Node *concat_of_many(Graph *to, Node *n) {
-  if (n->op->cls != OpMove || n->op->form != MoveConcat || n->nin <= kMostJoined) return NULL;
-  int count = 0, runs = (n->nin + kMostJoined - 1) / kMostJoined, size = (n->nin + runs - 1) / runs;
+  if (n->op->cls != OpMove || n->op->form != MoveConcat || n->nin <= kMostPointers) return NULL;
+  int count = 0, runs = (int)ceil_div(n->nin, kMostPointers), size = (int)ceil_div(n->nin, runs);
   Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)runs);
   for (int i = 0; i < n->nin; i += size) {
     int left = n->nin - i < size ? n->nin - i : size;

@@ -162,7 +162,7 @@ else
   ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" \
     table "$work/other.json"
   ok "the README shows what is stored" readme_is_current
-  ok "no figure of the README is empty" no_empty_figure
+  ok "no parentheses of the README's tables are empty" no_empty_figure
   while read -r case name; do
     if [ "$case $NNGEN_DEVICE" = "wrong_interpreter cuda" ]; then
       skip "$name" "it needs libcusim"; continue

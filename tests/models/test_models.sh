@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Models and lowerings, small (in the long run all, in every dtype): each kernel against the oracle on
-# the inputs it read, the outputs against the model as written. `nngen` exits 1 when one is off.
+# Models and lowerings, small (in the long run more, in every dtype): each kernel against the oracle
+# on the inputs it read, the outputs against the model as written. `nngen` exits 1 when one is off.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen "$@" --quiet --check; }
 for dtype in fp32 tf32 fp16 bf16; do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A small kernel is compiled without what it does not call: of the function templates that functions
-# of libcusim's headers call, none is instantiated again behind the precompiled headers.
+# of libcusim's headers call, hardly one is instantiated again behind the precompiled headers (once
+# there were 160).
 . "$(dirname "$0")/../tap.sh"
 compiler=$(command -v g++)
 if [ "$NNGEN_DEVICE" != sim ] || [ -z "$compiler" ]; then
@@ -11,7 +12,7 @@ instances() { # instances NAME=VALUE...: so libcusim is set; the last program co
   env "$@" NNGEN_CXX="$compiler -fdump-tree-original=$work/dump" NNGEN_SIM_OPTIMIZE=0 \
     NNGEN_SIM_PRECOMPILED="$work/headers" XDG_CACHE_HOME="$work/cache" \
     build/nngen run "$work/model.lua" --no-check >/dev/null || return
-  grep '^;; Function nn_kernel\|^;; Function void nn_kernel' "$work/dump" &&
+  grep '^;; Function void nn_kernel' "$work/dump" &&
     grep '^;; Function.*\[with' "$work/dump"
   [ "$(grep -c '^;; Function.*\[with' "$work/dump")" -le 24 ]
 }

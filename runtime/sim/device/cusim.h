@@ -47,9 +47,9 @@ extern "C" int cusim_is_clang;
 extern "C" void cusim_inline_ptx() // what rewrite.c makes of asm
     __attribute__((error("libcusim: inline PTX (asm) is not there")));
 
-// NOTE: function templates that functions of these headers call are of type `auto`: GCC instantiates
-// such a one where it is called, which is in the precompiled headers, and others at the end of
-// every program, whether it calls them or not: a third of a small kernel's compilation.
+// NOTE: function templates that functions of these headers call have `auto` for their type: GCC
+// instantiates such a one where it is called, which is in the precompiled headers, and others at
+// the end of every program, whether it calls them or not: 25 ms.
 #define CUSIM_FN static inline __attribute__((always_inline, unused))
 
 #ifndef NULL
