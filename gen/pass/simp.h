@@ -28,8 +28,9 @@ const Node *reshape_product(const Node *n, const Node *but, int *left);
 
 SimpRule concat_simpler;                                           // simp_concat.c
 SimpRule batches_in_order, rows_summed, concat_apart, slice_apart; // simp_batches.c
-SimpRule powers_plain, scores_turned, nan_of_row, weights_apart, scale_behind, sum_inside,
+SimpRule powers_plain, powers_factored, nan_of_row, weights_apart, scale_behind, sum_inside,
     repeats_read, products_joined; // simp_scores.c
+SimpRule scores_turned; // simp_turned.c
 // x, repeated where `shape` has more than one element along a dimension, as expand writes it.
 Node *scores_expanded(Graph *to, Node *x, const Type *shape);
 

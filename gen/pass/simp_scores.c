@@ -191,6 +191,21 @@ Node *powers_plain(Graph *to, Node *n) {
   return !once && is_map(n, FlagExp) ? exp_of_log(to, n) : once;
 }
 
+// a e + b e = (a + b) e, of powers e of scores, as gradients of softmax have them.
+Node *powers_factored(Graph *to, Node *n) {
+  if (!is_map(n, FlagAdd) || n->nin != 2) return NULL;
+  const Node *a = n->in[0], *b = n->in[1];
+  if (!is_map(a, FlagMul) || !is_map(b, FlagMul) || a->uses > 1 || b->uses > 1) return NULL;
+  for (int i = 0; i < 2; i++) {
+    Node *e = a->in[i];
+    int j = b->in[1] == e;
+    if (b->in[j] != e || !is_map(e, FlagExp) || !reshape_scores(e)) continue;
+    Node *sum = make2(to, n->op, a->in[1 - i], b->in[1 - j], n);
+    return make2(to, a->op, sum, e, n);
+  }
+  return NULL;
+}
+
 // ---- scores that are sums of products -----------------------------------------------------------
 
 Node *scores_expanded(Graph *to, Node *x, const Type *shape) {
@@ -336,100 +351,4 @@ Node *nan_of_row(Graph *to, Node *n) {
   Node *in[3] = {row_condition(to, n->in[0]), n->in[1], n->in[2]};
   bool full = type_same_shape(&in[1]->type, &n->type) || same;
   return in[0] && full ? simp_make(to, n->op, 3, in, NULL, n) : NULL;
-}
-
-// ---- scores that are turned ---------------------------------------------------------------------
-
-enum { kMostDeep = 64 }; // nodes of one question
-
-// An index along a dimension, with the last two exchanged.
-static Node *turned_index(Graph *to, Node *x) {
-  Attr attr = x->attr;
-  int last = x->type.rank - 1;
-  int64_t rows = last ? x->type.dim[last - 1] : 1, columns = x->type.dim[last];
-  if (!last)
-    attr.axis = 0, last = 1;
-  else if (attr.axis >= last - 1)
-    attr.axis = 2 * last - 1 - attr.axis;
-  Node *index = graph_add(to, x->op, 0, NULL, &attr, x);
-  index->type = type_make(x->type.dtype, last + 1, x->type.dim);
-  index->type.dim[last - 1] = columns, index->type.dim[last] = rows;
-  return simp_intern(to, index);
-}
-
-// x, of columns, as a matrix of one column.
-static Node *as_column(Graph *to, Node *x) {
-  Node like = *x;
-  like.type.rank = 2;
-  return simp_make(to, op_need(to->c, "reshape"), 1, &x, &(Attr){.dims = {x->type.dim[0], 1}},
-                   &like);
-}
-
-// x with its last two dimensions exchanged, by products, maps and reductions that are.
-static Node *turn(Graph *to, Node *x) {
-  if (!x->type.rank) return x;
-  if (x->op->cls == OpSource && x->op->form == SourceIndex) return turned_index(to, x);
-  if (x->type.rank == 1) return as_column(to, x);
-  if (reshape_turns(x)) return x->in[0];
-  bool map = x->op->cls == OpMap && x->op->typing != TypeDraw, product = reshape_batched(x);
-  if (!map && !product && x->op->cls != OpReduce) return reshape_turned(to, x);
-  Node *in[MaxInputs];
-  for (int i = 0; i < x->nin; i++)
-    in[i] = product ? reshape_turned(to, x->in[1 - i]) : turn(to, x->in[i]);
-  Attr attr = x->attr;
-  int last = x->type.rank - 1;
-  int64_t rows = attr.axes >> (last - 1) & 1, columns = attr.axes >> last & 1;
-  attr.axes = (attr.axes & ((1 << (last - 1)) - 1)) | columns << (last - 1) | rows << last;
-  return simp_make(to, x->op, x->nin, in, &attr, x);
-}
-
-// Is n made of rows of scores that have been reduced?
-static bool has_reduced(const Node *n, int *left) {
-  if (--*left < 0) return false;
-  if (n->op->cls == OpReduce) return n->attr.axes >> (n->type.rank - 1) & reshape_scores(n->in[0]);
-  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++)
-    if (has_reduced(n->in[i], left)) return true;
-  return false;
-}
-
-// Is n made of scores, or of such that are turned?
-static bool of_scores(const Node *n, int *left) {
-  if (reshape_scores(reshape_turns(n) ? n->in[0] : n)) return n->type.rank > 2;
-  if (--*left < 0 || n->op->cls != OpMap) return false;
-  for (int i = 0; i < n->nin; i++)
-    if (type_same_shape(&n->in[i]->type, &n->type) && of_scores(n->in[i], left)) return true;
-  return false;
-}
-
-// Does nobody else read n, nor the scores that it is a map of?
-static bool is_alone(const Node *n) {
-  if (n->uses > 1 || (n->op->cls != OpMap && !reshape_batched(n))) return false;
-  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++)
-    if (reshape_scores(n->in[i]) && !is_alone(n->in[i])) return false;
-  return true;
-}
-
-// Is it what softmax asks of a row, its largest element or the sum of powers?
-static bool is_of_softmax(const Node *n) {
-  const Node *x = reshape_turns(n->in[0]) ? n->in[0]->in[0] : n->in[0];
-  return n->op->cls == OpReduce &&
-         (n->op->flags & (FlagMax | FlagOnline) || (n->op->flags & FlagAdd && is_map(x, FlagExp)));
-}
-
-// A softmax of scores along columns runs along rows of what is turned; a map of what is turned is
-// turned itself; and scores that are only read turned are a product that is.
-Node *scores_turned(Graph *to, Node *n) {
-  int last = n->type.rank - 1, left = kMostDeep;
-  if (n->op->cls == OpReduce && last > 1 && n->attr.axes == 1 << (last - 1) && is_of_softmax(n) &&
-      of_scores(n->in[0], &left))
-    return reshape_turned(to, turn(to, n));
-  if (n->op->cls == OpMap && last > 1 && n->op->typing != TypeDraw) {
-    bool turned = false;
-    for (int i = 0; i < n->nin; i++)
-      turned = turned || (reshape_turns(n->in[i]) && has_reduced(n->in[i]->in[0], &left));
-    return turned ? reshape_turned(to, turn(to, n)) : NULL;
-  }
-  bool alone = last > 1 && reshape_turns(n) && n->in[0]->op->cls == OpMap && is_alone(n->in[0]) &&
-               reshape_scores(n->in[0]) && !has_reduced(n->in[0], &left) && left >= 0;
-  return alone ? turn(to, n->in[0]) : NULL;
 }

@@ -97,6 +97,16 @@ function forms.turned_mask()
   local s = nn.where(turned(key):le(turned(row) + 3), k:matmul(turned(q)) * scale, -1e9)
   return turned((s + nn.index({M}, 1):reshape{M, 1} * 0.1):softmax(-2)):matmul(v)
 end
+-- in another order
+function forms.heads_last()
+  local s = nn.einsum("bhnd,bhmd->bnmh", q, k) * scale + input("bias_last", {N, M, H})
+  return nn.einsum("bnmh,bhmw->bhnw", s:softmax(3), v)
+end
+function forms.keys_outermost()
+  local s, dims = nn.einsum("bhnd,bhmd->mbhn", q, k) * scale, {M, 1, 1, N}
+  local p = nn.where(nn.index(dims, 1):le(nn.index(dims, 4) + 3), s, -1e9):softmax(1)
+  return nn.einsum("mbhn,bhmw->bhnw", p, v)
+end
 function forms.einsum()
   local s = nn.einsum("bhnd,bhmd->bhmn", q, k) * scale
   return nn.einsum("bhmn,bhmw->bhnw", s:softmax(-2), v)

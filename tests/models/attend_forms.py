@@ -17,7 +17,7 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "qe": (B, N, 2, 3, D),
           "ke": (B, M, 2, D), "ve": (B, M, 2, W), "q1": (1, H, N, D), "kb": (1, H, M, D),
           "vb": (1, H, M, W), "qc": (B, D, N), "kc": (B, D, M), "vc": (B, W, M),
-          "q8": (B, H, N, 8), "k8": (B, 1, M, 8)}
+          "bias_last": (N, M, H), "q8": (B, H, N, 8), "k8": (B, 1, M, 8)}
 
 
 def wanted(form, x):
@@ -50,6 +50,10 @@ def wanted(form, x):
         return (weigh(s + x["of_window"]),)
     if form in ("turned_scores", "windows"):
         return (weigh(s + x["bias"]),)
+    if form == "heads_last":
+        return (weigh(s + x["bias_last"].permute(2, 0, 1)),)
+    if form == "keys_outermost":
+        return (weigh(masked(key <= row + 3, -1e9)),)
     if form == "turned_mask":
         return (weigh(masked(key <= row + 3, -1e9) + key * 0.1),)
     if form == "positions_beside":

@@ -1,0 +1,187 @@
+// simp_turned.c: rules of simp.c about scores whose dimensions are in another order than those of the
+// product that they are, as (B, N, M, H) of heads that come last, or columns in place of rows. Softmax
+// runs along rows of the product, maps follow it, and what the order is for is asked of the result.
+#include "simp.h"
+
+#include <string.h>
+
+enum { kMostDeep = 64 }; // nodes of one question
+
+typedef struct Order { // of dimensions: dimension d is that of number dims[d] in the product
+  int rank;
+  int64_t dims[MaxRank];
+} Order;
+
+static bool is_permute(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MovePermute;
+}
+
+static Order exchanged(int rank) { // the last two dimensions
+  Order order = {.rank = rank};
+  for (int d = 0; d < rank; d++) order.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+  return order;
+}
+static Order order_of(const Node *permute) {
+  Order order = {.rank = permute->type.rank};
+  memcpy(order.dims, permute->attr.dims, sizeof order.dims);
+  return order;
+}
+static bool same_order(const Order *a, const Order *b) {
+  return a->rank == b->rank && !memcmp(a->dims, b->dims, sizeof a->dims[0] * (size_t)a->rank);
+}
+
+static Node *in_order(Graph *to, Node *x, const Order *order) {
+  Attr attr = {0};
+  memcpy(attr.dims, order->dims, sizeof order->dims);
+  return simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
+}
+
+// ---- as the product has it ----------------------------------------------------------------------
+
+// An index along a dimension; one of a single dimension is the last, behind which all are 1 then.
+static Node *index_back(Graph *to, Node *x, const Order *order) {
+  Attr attr = x->attr;
+  int rank = order->rank, more = rank - x->type.rank;
+  int64_t dims[MaxRank];
+  for (int d = 0; d < rank; d++) dims[order->dims[d]] = d < more ? 1 : x->type.dim[d - more];
+  attr.axis = (int)order->dims[more + x->attr.axis];
+  Node *index = graph_add(to, x->op, 0, NULL, &attr, x);
+  index->type = type_make(x->type.dtype, rank, dims);
+  return simp_intern(to, index);
+}
+
+static Node *back(Graph *to, Node *x, const Order *order, int *left);
+
+// x of fewer dimensions, which it repeats along, with all of them in this order.
+static Node *fewer_back(Graph *to, Node *x, const Order *order, int *left) {
+  int64_t dims[MaxRank];
+  int rank = order->rank, more = rank - x->type.rank;
+  if (x->type.rank == 1) { // those behind it are 1, those before it need not be there
+    int at = (int)order->dims[rank - 1];
+    for (int d = 0; d < rank - at; d++) dims[d] = d ? 1 : x->type.dim[0];
+    return reshape_as(to, x, rank - at, dims);
+  }
+  for (int d = 0; d < rank; d++) dims[d] = d < more ? 1 : x->type.dim[d - more];
+  return back(to, reshape_as(to, x, rank, dims), order, left);
+}
+
+// A product by batches whose operands are exchanged.
+static Node *product_back(Graph *to, Node *x) {
+  Node *in[2] = {reshape_turned(to, x->in[1]), reshape_turned(to, x->in[0])};
+  return simp_make(to, x->op, 2, in, &x->attr, x);
+}
+
+// What is x when its dimensions are put in this order: by maps and reductions that are.
+static Node *back(Graph *to, Node *x, const Order *order, int *left) {
+  Order inverse = {.rank = order->rank}, turned = exchanged(order->rank);
+  for (int d = 0; d < order->rank; d++) inverse.dims[order->dims[d]] = d;
+  if (!x->type.rank) return x;
+  if (x->op->cls == OpSource && x->op->form == SourceIndex) return index_back(to, x, order);
+  if (x->type.rank < order->rank) return fewer_back(to, x, order, left);
+  if (is_permute(x)) {
+    Order own = order_of(x);
+    if (same_order(&own, order)) return x->in[0];
+  }
+  bool map = x->op->cls == OpMap && x->op->typing != TypeDraw;
+  if (reshape_batched(x) && same_order(order, &turned)) return product_back(to, x);
+  if (--*left < 0 || (!map && x->op->cls != OpReduce)) return in_order(to, x, &inverse);
+  Node *in[MaxInputs];
+  for (int i = 0; i < x->nin; i++) in[i] = back(to, x->in[i], order, left);
+  Attr attr = x->attr;
+  attr.axes = 0;
+  for (int d = 0; d < order->rank; d++) attr.axes |= (x->attr.axes >> d & 1) << order->dims[d];
+  return simp_make(to, x->op, x->nin, in, &attr, x);
+}
+
+// ---- the rules -------------------------------------------------------------------------------------
+
+static bool is_map(const Node *n, unsigned flags) {
+  return n->op->cls == OpMap && n->op->flags & flags;
+}
+
+// Is n made of rows of scores that have been reduced?
+static bool has_reduced(const Node *n, int *left) {
+  if (--*left < 0) return false;
+  if (n->op->cls == OpReduce) return n->attr.axes >> (n->type.rank - 1) & reshape_scores(n->in[0]);
+  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++)
+    if (has_reduced(n->in[i], left)) return true;
+  return false;
+}
+
+// Does n have scores, or what is made of them, in another order of their rows or columns?
+static bool moves_scores(const Node *n) {
+  int last = n->type.rank - 1;
+  return is_permute(n) && last > 1 &&
+         (n->attr.dims[last] != last || n->attr.dims[last - 1] != last - 1);
+}
+
+// The scores that n is made of, or what puts them in another order; null: it is not made of any.
+static const Node *scores_in(const Node *n, int *left) {
+  if (reshape_scores(moves_scores(n) ? n->in[0] : n)) return n->type.rank > 2 ? n : NULL;
+  if (--*left < 0 || n->op->cls != OpMap) return NULL;
+  for (int i = 0; i < n->nin; i++) {
+    const Node *scores =
+        type_same_shape(&n->in[i]->type, &n->type) ? scores_in(n->in[i], left) : NULL;
+    if (scores) return scores;
+  }
+  return NULL;
+}
+
+// Does nobody else read n, nor the scores that it is a map of?
+static bool is_alone(const Node *n) {
+  if (n->uses > 1 || (n->op->cls != OpMap && !reshape_batched(n))) return false;
+  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++)
+    if (reshape_scores(n->in[i]) && !is_alone(n->in[i])) return false;
+  return true;
+}
+
+// Is it what softmax asks of a row, its largest element or the sum of powers?
+static bool is_of_softmax(const Node *n) {
+  const Node *x = is_permute(n->in[0]) ? n->in[0]->in[0] : n->in[0];
+  return n->op->cls == OpReduce &&
+         (n->op->flags & (FlagMax | FlagOnline) || (n->op->flags & FlagAdd && is_map(x, FlagExp)));
+}
+
+// Does it reduce rows or columns of a product, seen in this order? Rows of what is turned are so
+// as they are.
+static bool reduces_moved(const Node *n, const Order *order) {
+  int axis = 0, last = order->rank - 1;
+  Order turned = exchanged(order->rank);
+  while (axis < last && !(n->attr.axes >> axis & 1)) axis++;
+  return n->attr.axes == 1ll << axis && order->dims[axis] >= last - 1 &&
+         !(axis == last && same_order(order, &turned));
+}
+
+// n by what it is of the product's order, seen in this one.
+static Node *moved(Graph *to, Node *n, const Order *order) {
+  int left = kMostDeep;
+  return in_order(to, back(to, n, order, &left), order);
+}
+
+// A softmax of scores along rows of their product, or along columns, which are rows of what is
+// turned, is one of the product's, seen in another order; a map of what is seen so is seen so
+// itself; and scores that are only read turned are a product that is.
+Node *scores_turned(Graph *to, Node *n) {
+  int last = n->type.rank - 1, left = kMostDeep;
+  if (last < 2) return NULL;
+  if (n->op->cls == OpReduce && is_of_softmax(n)) {
+    const Node *scores = scores_in(n->in[0], &left);
+    if (!scores) return NULL;
+    Order order = moves_scores(scores) ? order_of(scores) : exchanged(n->type.rank);
+    return reduces_moved(n, &order) ? moved(to, n, &order) : NULL;
+  }
+  if (n->op->cls == OpMap && n->op->typing != TypeDraw) {
+    for (int i = 0; i < n->nin; i++)
+      if (n->in[i]->type.rank == n->type.rank && moves_scores(n->in[i]) &&
+          has_reduced(n->in[i]->in[0], &left)) {
+        Order order = order_of(n->in[i]);
+        return moved(to, n, &order);
+      }
+    return NULL;
+  }
+  bool alone = reshape_turns(n) && n->in[0]->op->cls == OpMap && is_alone(n->in[0]) &&
+               reshape_scores(n->in[0]) && !has_reduced(n->in[0], &left) && left >= 0;
+  Order order = exchanged(n->type.rank);
+  left = kMostDeep;
+  return alone ? back(to, n->in[0], &order, &left) : NULL;
+}
