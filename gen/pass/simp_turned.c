@@ -1,6 +1,7 @@
-// simp_turned.c: rules of simp.c about scores whose dimensions are in another order than those of the
-// product that they are, as (B, N, M, H) of heads that come last, or columns in place of rows. Softmax
-// runs along rows of the product, maps follow it, and what the order is for is asked of the result.
+// simp_turned.c: rules of simp.c about scores whose dimensions are in another order than those of
+// the product that they are, as (B, N, M, H) of heads that come last, or columns in place of rows.
+// Softmax runs along rows of the product, maps follow it, and what the order is for is asked of the
+// result.
 #include "simp.h"
 
 #include <string.h>
@@ -93,7 +94,7 @@ static Node *back(Graph *to, Node *x, const Order *order, int *left) {
   return simp_make(to, x->op, x->nin, in, &attr, x);
 }
 
-// ---- the rules -------------------------------------------------------------------------------------
+// ---- the rules ----------------------------------------------------------------------------------
 
 static bool is_map(const Node *n, unsigned flags) {
   return n->op->cls == OpMap && n->op->flags & flags;
