@@ -6,7 +6,7 @@
 set -u
 tests=(${NNGEN_TEST_LONG:+prim/test_matrix prim/test_hopper})
 [ "${NNGEN_TEST_LONG:-}" = 1 ] &&
-  tests+=(prim/test_scalar sim/test_foreign prim/test_threads sim/test_headers sim/test_api sim/test_kernels "sim/test_planted 3"
+  tests+=(prim/test_scalar sim/test_foreign prim/test_threads sim/test_api sim/test_kernels "sim/test_planted 3"
     prim/test_cluster sim/test_functions sim/test_reports sim/test_races sim/test_shared sim/test_programs
     sim/test_resources sim/test_loops)
 models=("mlp.lua --dtype bf16")

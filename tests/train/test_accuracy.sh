@@ -65,6 +65,6 @@ if ! long; then :
 elif python_with torch; then
   ok "30 steps of a ResNet in fp32 beside PyTorch in double precision" beside 8 30 0.003 1e-4 1e-3
   ok "6 steps in fp16, with a scaled loss, beside PyTorch" beside 16 6 0.01 0.02 0.02 --amp fp16
-  ok "6 steps in bf16 beside PyTorch" beside 16 6 0.01 0.02 0.02 --amp bf16
+  ok "3 steps in bf16 beside PyTorch" beside 16 3 0.01 0.02 0.02 --amp bf16
 else skip "steps of a ResNet beside PyTorch" "there is no torch"; fi
 tap_done
