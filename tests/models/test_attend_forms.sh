@@ -44,7 +44,8 @@ differentiated() { # differentiated FORM ATTEND WEIGH: no scores in memory
     ! grep ' contract  ' "$work/log" || { cat "$work/log"; return 1; }
 }
 for one in two_masks:2:6 differential:2:6 where_nan:1:3 both_scaled:1:3 log_softmax:1:3 \
-  turned_scores:1:3 heads_last:1:3 keys_outermost:1:3 rows:1:3 shared_q:1:3 shared_qv:1:3 log_shared:1:3 sink:1:3 \
+  turned_scores:1:3 heads_last:1:3 keys_outermost:1:3 rows:1:3 shared_q:1:3 shared_qv:1:3 \
+  log_shared:1:3 sink:1:3 \
   positions_beside:1:5 einsum_groups:1:3 channels:1:3; do
   few 12 || continue
   IFS=: read -r form attend weigh <<<"$one"

@@ -27,9 +27,10 @@ for arch in "${gpus[@]}"; do
   for model in mlp lenet resnet18 resnet34; do
     for dtype in fp32 tf32 fp16 bf16; do
       [ $model = resnet34 ] && [ $dtype != fp16 ] && continue # the shapes of resnet18
-      # bf16 is fp16 under another name; each GPU has few tiles of its own, in fp32 hardly one.
+      # bf16 is fp16 under another name. Deep networks share the GPUs: fp16 by mma.sync and by
+      # wgmma, tf32 by mma.sync (by wgmma: train, below), and fp32.
       case $model$arch$dtype in
-        resnet18sm_80tf32 | resnet18sm_90afp32 | resnet*sm_90afp16 | resnet18sm_100afp16)
+        resnet18sm_80fp16 | resnet18sm_90afp32 | resnet*sm_90afp16 | resnet18sm_100atf32)
           long || continue ;;
         resnet*) continue ;;
         *) few 3 || continue ;;
