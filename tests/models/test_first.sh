@@ -16,7 +16,11 @@ kernels() { # kernels N WORD SETTING...: so many, one of which has this in its n
 joined() { kernels 1 norm_fc "$@"; }
 for case in layer rms softmax leaves sums gathered changes; do
   few 3 || continue
-  case $case in softmax) word=softmax_fc ;; changes) word=norm_mul_add_fc ;; *) word=norm_fc ;; esac
+  case $case in
+    softmax) word=softmax_fc ;;
+    changes) word=norm_mul_add_fc ;;
+    *) word=norm_fc ;;
+  esac
   [ $case = gathered ] && count=2 || count=1
   for dtype in fp32 $(long && echo fp16 bf16 tf32); do
     ok "$case $dtype" kernels $count $word case=$case --dtype $dtype
@@ -25,12 +29,13 @@ done
 ok "two products read the rows: the first one makes them" kernels 2 norm_p case=several
 ok "a norm behind another product's softmax" kernels 3 softmax_norm2 case=follows --dtype bf16
 for shape in "rows=5 width=20" "rows=130 width=300" "rows=300 width=32" "rows=33 width=6" \
-  "rows=1000 width=8" "rows=70 width=1024 columns=64" "rows=12000 width=16 columns=8"; do
+  "rows=1000 width=8" "rows=70 width=1024 columns=64" "rows=1501 width=260 columns=8"; do
   few 3 || continue
   ok "rows of $shape" joined $shape
 done
-runs() { build/nngen show $model --kernel fc --set "$@" | grep -q 'kRuns = [2-9]'; }
-ok "many rows: jobs of several runs" runs rows=12000 width=16 columns=8
+runs() { build/nngen show models/block.lua --dtype bf16 --set batch=8 --kernel qkv |
+  grep -q 'kRuns = [2-9]'; }
+ok "many rows: jobs of several runs" runs
 # Where they stay apart, with the reason.
 apart() { # apart REASON SETTING...
   build/nngen show $model --set "${@:2}" | grep -q "apart from .*norm: $1" && run "${@:2}"
@@ -66,7 +71,8 @@ planned() { # planned bytes are counted bytes
 explained() {
   local text
   text=$(build/nngen $model --quiet --device sim --explain norm --set rows=150 width=320)
-  grep -q 'its blocks begin with the rows of norm, [0-9]* jobs' <<<"$text" || { echo "$text"; return 1; }
+  grep -q 'its blocks begin with the rows of norm, [0-9]* jobs' <<<"$text" ||
+    { echo "$text"; return 1; }
 }
 ok "--explain, by the name of the norm" explained
 tap_done
