@@ -8,6 +8,9 @@
 //@ elseif k.splits > 1 or #k.columns > 0 then
 #include "lib/arrive.cuh"
 //@ end
+//@ if k.begins then
+#include "lib/first.cuh"
+//@ end
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kN = $(k.n);
@@ -59,6 +62,13 @@ constexpr int kColumnSums = $(#k.columns) * (kTilesM + kGroups);  // rows of the
 
 // Statistics of rows of the outputs.
 $(k.row_states.states)
+//@ end
+//@ if k.begins then
+
+// Rows of the left operand, which all blocks make before they multiply.
+constexpr int kJobs = $(k.begins.jobs);
+constexpr int kRuns = $(k.begins.runs);  // of a job, of $(k.begins.rows) rows each
+$(k.begins.states)
 //@ end
 using Product = $(k.prefix)Tile<T, kWarpM, kWarpN$(k.across)>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
@@ -151,6 +161,9 @@ struct Smem {
 //@ if k.splits > 1 or #k.columns > 0 or k.row_states then
   bool last;
 //@ end
+//@ if k.begins then
+  int next_jobs[2];
+//@ end
 };
 static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 
@@ -158,6 +171,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
+//@ if k.begins then
+  const int job = tid == 0 ? nn_atomic_add(own_first + kNextJob, 1) : 0;  // on its way meanwhile
+//@ end
 //@ if k.walks then
   Place place = place_of(blockIdx.x);  // of the tile that is loaded
 //@ else
@@ -211,6 +227,7 @@ $(o.body)
 //@ end
 //@ end
 
+//@ local early = k.begins and k.begins.early
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
@@ -221,7 +238,7 @@ $(o.body)
 //@ end
 //@ if k.walks then
   int tile = blockIdx.x, ahead = 0;  // of which block `ahead` of k is loaded next
-  auto load_next = [&](int stage) {
+  auto load_next = [&](int stage$(early and ", bool begins = false" or "")) {
     if (ahead == kBlocks) {  // on with the block's next tile
       ahead = 0, tile += gridDim.x;
       if (tile < kTiles) {
@@ -238,18 +255,32 @@ $(o.body)
     if (tile < kTiles) {
 //@ else
   int ahead = first;  // the block of k that is loaded next
-  auto load_next = [&](int stage) {
+  auto load_next = [&](int stage$(early and ", bool begins = false" or "")) {
     if (ahead < end) {
 //@ end
       a.load(ahead, smem.a[stage]);
-      b.load(ahead, smem.b[stage]);
+      $(early and "if (!begins) " or "")b.load(ahead, smem.b[stage]);
     }
     ++ahead;
     nn_cp_async_commit();
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+//@ if early then
+
+  // What the rows do not make is loaded while they are made.
 #pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
+  for (int stage = 0; stage < kAhead; ++stage)
+    if (ahead + stage < $(k.walks and "kBlocks" or "end")) b.load(ahead + stage, smem.b[stage]);
+//@ end
+//@ if k.begins then
+//@ part("parts/first.cu", k.begins)
+  make_first<kJobs, kRuns>(own_first, job, smem.next_jobs, make_rows);
+//@ end
+#pragma unroll
+  for (int stage = 0; stage < kAhead; ++stage) load_next(stage$(early and ", true" or ""));
+//@ if k.begins then
+  go_on(own_first);
+//@ end
 //@ if phased then
   const int past = end;
 //@ elseif k.walks then

@@ -22,22 +22,25 @@ static bool is_inside(const char *layer, const char *scope) { // layer1.0.conv1 
 static Match match(const Graph *graph, const Group *g, const char *word) {
   if (!strcmp(g->name, word) || !strcmp(place(graph, g), word)) return MatchSymbol;
   bool part = strstr(g->name, word) != NULL;
-  for (int i = 0; i < g->nnodes; i++) {
-    const char *layer = g->nodes[i]->name;
-    if (layer && !strcmp(layer, word)) return g->fixed ? MatchInit : MatchLayer;
-    part = part || (layer && is_inside(layer, word));
-  }
+  for (const Group *k = g; k; k = k->first)
+    for (int i = 0; i < k->nnodes; i++) {
+      const char *layer = k->nodes[i]->name;
+      if (layer && !strcmp(layer, word)) return g->fixed ? MatchInit : MatchLayer;
+      part = part || (layer && is_inside(layer, word));
+    }
   return part ? MatchPart : MatchNone;
 }
 
 static int no_kernel(const Graph *graph, const char *option, const char *word, Error *err) {
   int most = 2 * graph->ngroups, count = 0;
-  for (int i = 0; i < graph->ngroups; i++) most += graph->groups[i]->nnodes;
+  for (int i = 0; i < graph->ngroups; i++)
+    for (const Group *k = graph->groups[i]; k; k = k->first) most += k->nnodes;
   const char **names = arena_alloc(graph->arena, sizeof *names * (size_t)(most + 1));
   for (int i = 0; i < graph->ngroups; i++) {
     const Group *g = graph->groups[i];
-    for (int j = 0; j < g->nnodes; j++)
-      if (g->nodes[j]->name) names[count++] = g->nodes[j]->name;
+    for (const Group *k = g; k; k = k->first)
+      for (int j = 0; j < k->nnodes; j++)
+        if (k->nodes[j]->name) names[count++] = k->nodes[j]->name;
     names[count++] = place(graph, g);
     names[count++] = g->name;
   }

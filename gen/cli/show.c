@@ -67,10 +67,8 @@ int verb_show(const Cli *cli, Error *err) {
   bool whole = cli->cuda || cli->plan || cli->kernel;
   if (whole)
     options.stage = NULL;
-  else if (cli->costs)
-    options.stage = "sched";
   else if (!options.stage)
-    options.stage = "fuse";
+    options.stage = "sched";
   Compiler c;
   Tuning *tuning;
   code = cli_tuning(cli, false, &tuning, err);

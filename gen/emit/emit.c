@@ -53,20 +53,22 @@ const char *const *emit_index_names(int rank) {
   return names[rank];
 }
 
-static const char *alone(const Group *g, const Node *n) { // is no other parameter the same memory?
-  return group_aliases(g, n) ? "" : "__restrict__ ";
+// Is no other parameter the same memory, nor is it read where other blocks have written it?
+static const char *alone(const Group *g, const Node *n) {
+  return group_aliases(g, n) || (g->first && n->group == g->first) ? "" : "__restrict__ ";
 }
 
 static void put_params(Emitter *e) {
   const Group *g = e->g;
   Buffer b = {0};
-  for (int i = 0; i < g->ninputs; i++)
-    buffer_put(&b, "%sconst %s *%s%s", i ? ",\n" : "", expr_ctype(g->inputs[i]->type.dtype),
-               alone(g, g->inputs[i]), expr_pointer(g, g->inputs[i]));
-  for (int i = 0; i < g->noutputs; i++)
-    buffer_put(&b, "%s%s *%s%s", i || g->ninputs ? ",\n" : "",
-               expr_ctype(g->outputs[i]->type.dtype), alone(g, g->outputs[i]),
-               expr_pointer(g, g->outputs[i]));
+  int nreads, nwrites;
+  Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
+  for (int i = 0; i < nreads; i++)
+    buffer_put(&b, "%sconst %s *%s%s", i ? ",\n" : "", expr_ctype(reads[i]->type.dtype),
+               alone(g, reads[i]), expr_pointer(g, reads[i]));
+  for (int i = 0; i < nwrites; i++)
+    buffer_put(&b, "%s%s *%s%s", i || nreads ? ",\n" : "", expr_ctype(writes[i]->type.dtype),
+               alone(g, writes[i]), expr_pointer(g, writes[i]));
   for (int i = 0; i < g->nscratch; i++)
     buffer_put(&b, ",\n%s *%s", expr_ctype(g->scratch[i].dtype),
                g->scratch[i].name); // shared by blocks
@@ -341,11 +343,12 @@ static bool needs_values(const Node *n) {
 // Which files of lib/ the group's expressions need besides prim.cuh.
 static void put_includes(Emitter *e) {
   bool values = false, draws = false;
-  for (int i = 0; i < e->g->nnodes; i++) {
-    const Node *n = e->g->nodes[i];
-    values = values || needs_values(n);
-    draws = draws || n->op->typing == TypeDraw;
-  }
+  for (const Group *g = e->g; g; g = g->first)
+    for (int i = 0; i < g->nnodes; i++) {
+      const Node *n = g->nodes[i];
+      values = values || needs_values(n);
+      draws = draws || n->op->typing == TypeDraw;
+    }
   hole_bool(e, "values", values);
   hole_bool(e, "draws", draws);
 }

@@ -2,6 +2,8 @@
 // result is in emit_tails.c.
 #include "emit.h"
 
+#include "gen/sched/first.h"
+
 #include <string.h>
 
 // ---- operands ----------------------------------------------------------------------------------
@@ -351,6 +353,24 @@ static void put_rows(ProductText *h) {
   lua_setfield(e->c->lua, -2, "row_states");
 }
 
+// k.begins: the rows that all blocks make at first, as rowwise.cu has them.
+static void put_first(Emitter *e) {
+  Group *rows = e->g->first;
+  lua_State *lua = e->c->lua;
+  if (!rows) return;
+  Emitter inner = {.c = e->c, .g = rows};
+  rows->names = e->g->names;
+  lua_newtable(lua);
+  hole_int(&inner, "lanes", rows->tile.lanes);
+  hole_int(&inner, "threads", rows->tile.threads);
+  hole_int(&inner, "jobs", ceil_div(rows->tile.grid[0], rows->tile.runs));
+  hole_int(&inner, "runs", rows->tile.runs);
+  hole_bool(&inner, "inside", true);
+  hole_bool(&inner, "early", first_loads_early(e->g, e->c->options.arch));
+  rows->tm->emit(&inner);
+  lua_setfield(lua, -2, "begins");
+}
+
 void emit_contract(Emitter *e) {
   ProductText h;
   States rows = {.group = e->g};
@@ -358,6 +378,7 @@ void emit_contract(Emitter *e) {
   Product product = contract_product(e->g);
   product_open(&h, e, &product);
   if (e->rows) put_rows(&h);
+  put_first(e);
   put_shape(&h);
   put_operand(&h, MapA);
   put_operand(&h, MapB);

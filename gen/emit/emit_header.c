@@ -50,8 +50,15 @@ void emit_header(Emitter *e) {
   buffer_put(&b, "// %s: %s\n// from ", g->name, g->ops);
   put_lines(&b, g);
   buffer_put(&b, "\n");
-  for (int i = 0; i < g->ninputs; i++) describe_value(&b, g, g->inputs[i], "in");
-  for (int i = 0; i < g->noutputs; i++) describe_value(&b, g, g->outputs[i], "out");
+  if (g->first) {
+    buffer_put(&b, "// its blocks begin with the rows of %s: from ", g->first->layer);
+    put_lines(&b, g->first);
+    buffer_put(&b, "\n");
+  }
+  int nreads, nwrites;
+  Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
+  for (int i = 0; i < nreads; i++) describe_value(&b, g, reads[i], "in");
+  for (int i = 0; i < nwrites; i++) describe_value(&b, g, writes[i], "out");
   buffer_put(&b, "// grid %lldx%lldx%lld of %d threads, %d bytes of dynamic shared memory\n",
              (long long)g->tile.grid[0], (long long)g->tile.grid[1], (long long)g->tile.grid[2],
              g->tile.threads, g->tile.smem);

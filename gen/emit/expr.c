@@ -35,15 +35,19 @@ const char *expr_name(const Group *g, const char *wanted) {
   return names_take(g->names, wanted);
 }
 
-static const Node *nth_arg(const Group *g, int i) {
-  return i < g->ninputs ? g->inputs[i] : g->outputs[i - g->ninputs];
+static const Node *nth_arg(const Group *g, int i, int *count) { // of so many
+  int nreads, nwrites;
+  Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
+  *count = nreads + nwrites;
+  return i < nreads ? reads[i] : i < *count ? writes[i - nreads] : NULL;
 }
 
 void expr_name_args(Group *g) {
-  int count = g->ninputs + g->noutputs;
+  int count;
+  nth_arg(g, 0, &count);
   g->args = arena_alloc(g->graph->arena, sizeof *g->args * (size_t)count);
   for (int i = 0; i < count; i++)
-    g->args[i] = expr_name(g, arena_printf(g->graph->arena, "g_%s", leaf(nth_arg(g, i))));
+    g->args[i] = expr_name(g, arena_printf(g->graph->arena, "g_%s", leaf(nth_arg(g, i, &count))));
   g->sums = arena_alloc(g->graph->arena, sizeof *g->sums * (size_t)g->noutputs);
   for (int i = 0; i < g->noutputs; i++)
     if (group_sums_columns(g, g->outputs[i]))
@@ -51,8 +55,10 @@ void expr_name_args(Group *g) {
 }
 
 const char *expr_pointer(const Group *g, const Node *n) {
-  for (int i = 0; i < g->ninputs + g->noutputs; i++)
-    if (nth_arg(g, i) == n) return g->args[i];
+  if (g->inside) g = g->inside;
+  int count = 1;
+  for (int i = 0; i < count; i++)
+    if (nth_arg(g, i, &count) == n) return g->args[i];
   die("%%%d is no argument of kernel %s", n->id, g->name);
 }
 

@@ -72,10 +72,12 @@ static int add_scratch(Builder *b, const Group *g, const Scratch *s) {
 // ---- kernels ----------------------------------------------------------------------------------
 
 static void add_args(Builder *b, PlanKernel *k, const Group *g) {
-  k->args = base_alloc((size_t)(g->ninputs + g->noutputs + g->nscratch), sizeof *k->args);
-  for (int i = 0; i < g->ninputs + g->noutputs; i++) {
-    bool written = i >= g->ninputs;
-    const Node *n = written ? g->outputs[i - g->ninputs] : g->inputs[i];
+  int nreads, nwrites;
+  Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
+  k->args = base_alloc((size_t)(nreads + nwrites + g->nscratch), sizeof *k->args);
+  for (int i = 0; i < nreads + nwrites; i++) {
+    bool written = i >= nreads;
+    const Node *n = written ? writes[i - nreads] : reads[i];
     k->args[k->nargs++] = (PlanArg){
         .name = copy_text(g->args[i]), .tensor = add_tensor(b, n), .written = written};
   }

@@ -1,7 +1,8 @@
 -- render.lua: the template engine. A line that starts with //@ is Lua, $(e) inserts the value of e,
 -- a line that is $(e) alone is left out where that is empty; nothing else. Line n of the Lua chunk
 -- is line n of the template, so an error names the line. The holes of a template are the fields of
--- `k`; part(file) puts another file of templates/, with the same holes, in the place of its line.
+-- `k`; part(file) puts another file of templates/ in the place of its line, with the same holes, or
+-- those that are given.
 --
 -- The rendered text carries #line, so that a compiler's message names the template too: at the top,
 -- and after anything that makes the two line counts differ; not with `plain`. emit.c indents it by
@@ -46,7 +47,7 @@ end
 
 return function(file, k, plain)
   local out = {}
-  local function run(name)
+  local function run(name, holes)
     cache[name] = cache[name] or compile(name, read(name))
     local expected
     local function put(n, line)
@@ -64,8 +65,9 @@ return function(file, k, plain)
     local function put_some(n, lines)
       if lines ~= "" then put(n, lines) end
     end
-    cache[name](put, put_some, k, function(part) run("templates/" .. part) end, counter)
+    local function part(file, others) run("templates/" .. file, others or holes) end
+    cache[name](put, put_some, holes, part, counter)
   end
-  run(file)
+  run(file, k)
   return table.concat(out, "\n") .. "\n"
 end

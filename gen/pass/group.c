@@ -131,6 +131,15 @@ void group_borders(Group *k) {
                                       : tail_made(k, 0)->type;
 }
 
+Node *const *group_reads(const Group *g, int *count) {
+  *count = g->first ? g->nreads : g->ninputs;
+  return g->first ? g->reads : g->inputs;
+}
+Node *const *group_writes(const Group *g, int *count) {
+  *count = g->first ? g->nwrites : g->noutputs;
+  return g->first ? g->writes : g->outputs;
+}
+
 // ---- updates of states -------------------------------------------------------------------------
 
 // By node: the state whose new value it is, and whether it is an output.

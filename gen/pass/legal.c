@@ -428,11 +428,14 @@ static bool is_told(const Group *g, int i, int j, const Group *from, const char 
 }
 
 void fuse_explain(const Group *g, const char *before, FILE *file) {
+  if (g->first) fuse_explain(g->first, before, file);
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++) {
       const Group *from = g->nodes[i]->in[j]->group;
       const char *reason = why_apart(g->nodes[i], j);
-      if (!from || from == g || from->fixed || is_told(g, i, j, from, reason)) continue;
-      fprintf(file, "%sapart from %s: %s\n", before, from->name, reason);
+      if (!from || from == g || from == g->first || from->fixed) continue;
+      if (is_told(g, i, j, from, reason)) continue;
+      const char *name = from->inside ? from->inside->name : from->name;
+      fprintf(file, "%sapart from %s: %s\n", before, name, reason);
     }
 }

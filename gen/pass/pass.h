@@ -83,6 +83,7 @@ struct Tile {
   int splits; // contract: parts of k, summed by the last block of each tile to arrive; reduce, scan
   int rows;   // row, reduce, scan: rows (or lane vectors) per block
   int items;  // row: accesses of a row per thread; scan: of those in flight
+  int runs;        // row, within a product's kernel: of `rows` rows, that a block takes at once
   uint64_t kept, shared; // row: bits of the row_values that stay between sweeps; in shared memory
   bool together;         // reduce, scan: a thread's lanes are reduced together
   int depth, part; // reduce: accesses in flight; reduce, scan: elements of one of `splits` parts
@@ -155,8 +156,12 @@ struct Group {
   bool last;            // nobody waits for what it makes: it runs at the end
   Node *changes;        // map: where it is false, what is written in place keeps its value, unread
   Tile tile;
-  Scratch scratch[4]; // parameters after the outputs
+  Scratch scratch[5]; // parameters after the outputs
   int nscratch;
+  Group *first, *inside; // contract: rows that its kernel makes at first (sched_first.c); of these
+                         // rows: that kernel; null: none
+  Node **reads, **writes; // with them: what the kernel reads, but for those rows, and writes
+  int nreads, nwrites;
   double flops;
   int64_t bytes_read, bytes_written, bytes_scratch; // of both: what blocks leave for each other
   const char *source;                               // CUDA text, set by emit
@@ -273,6 +278,9 @@ int state_words(const Group *g); // 4-byte fields of accumulators, of different 
 const Node *group_stored(const Group *g, const Node *n); // n, or what n is another shape of
 Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or those of a bundle
 const Group *group_part(const Group *g, const Node *n); // the one that computes n
+// What the kernel of g reads and writes: of its own, and of the rows that it makes at first.
+Node *const *group_reads(const Group *g, int *count);
+Node *const *group_writes(const Group *g, int *count);
 void group_borders(Group *k); // what it reads and writes; while the graph's readers are known
 bool group_finish(Graph *g);  // Graph.groups in the order of launches, named; false: there is none
 void in_place_find(Graph *g); // in_place.c: Update.in_place, Group.changes

@@ -19,8 +19,10 @@ static Waiting find_waiting(const Graph *g, int entry) {
   for (int i = 0; i < g->nnodes; i++) w.made[i] = w.last[i] = -1;
   for (int i = 0; i < g->ngroups; i++) {
     const Group *k = g->groups[i];
-    for (int j = 0; is_of(k, entry) && j < k->noutputs; j++) w.made[k->outputs[j]->id] = i;
-    for (int j = 0; is_of(k, entry) && j < k->ninputs; j++) w.last[k->inputs[j]->id] = i;
+    int nreads, nwrites;
+    Node *const *reads = group_reads(k, &nreads), *const *writes = group_writes(k, &nwrites);
+    for (int j = 0; is_of(k, entry) && j < nwrites; j++) w.made[writes[j]->id] = i;
+    for (int j = 0; is_of(k, entry) && j < nreads; j++) w.last[reads[j]->id] = i;
   }
   return w;
 }
@@ -77,13 +79,17 @@ static void print_waiting(const Graph *g, int entry, FILE *file) {
 void print_groups(const Graph *g, FILE *file) {
   for (int i = 0; i < g->ngroups; i++) {
     const Group *k = g->groups[i];
+    int nreads, nwrites;
+    Node *const *reads = group_reads(k, &nreads), *const *writes = group_writes(k, &nwrites);
     fprintf(file, "# kernel %d %s: %s, %s, reads", i, k->name, k->ops,
             k->fixed ? "init" : g->c->entries[k->anchor->entry]);
-    for (int j = 0; j < k->ninputs; j++) fprintf(file, " %%%d", k->inputs[j]->id);
+    for (int j = 0; j < nreads; j++) fprintf(file, " %%%d", reads[j]->id);
     fputs(", computes", file);
+    for (int j = 0; k->first && j < k->first->nnodes; j++)
+      fprintf(file, " %%%d", k->first->nodes[j]->id);
     for (int j = 0; j < k->nnodes; j++) fprintf(file, " %%%d", k->nodes[j]->id);
     fputs(", writes", file);
-    for (int j = 0; j < k->noutputs; j++) fprintf(file, " %%%d", k->outputs[j]->id);
+    for (int j = 0; j < nwrites; j++) fprintf(file, " %%%d", writes[j]->id);
     if (k->tile.threads)
       fprintf(file, ", grid %lldx%lldx%lld block %d", (long long)k->tile.grid[0],
               (long long)k->tile.grid[1], (long long)k->tile.grid[2], k->tile.threads);
@@ -107,6 +113,7 @@ void print_dot(const Graph *g, FILE *file) {
     if (g->groups[i]->fixed) continue;
     fprintf(file, "  subgraph cluster%d {\n    label=\"%s\"; style=rounded; color=gray;\n", i,
             g->groups[i]->layer);
+    if (g->groups[i]->first) dot_nodes(g, g->groups[i]->first, file);
     dot_nodes(g, g->groups[i], file);
     fputs("  }\n", file);
   }

@@ -1,6 +1,6 @@
 // sched.c: how each group is cut and launched, what it computes and moves. Contractions have their
 // own file, sched_contract.c.
-#include "sched.h"
+#include "first.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,6 +56,10 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
           sched_flop_seconds(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
   fprintf(file, "  expected: %.2f us: %s\n", g->tile.seconds * 1e6,
           cost_text(g->graph->arena, g->tile.term));
+  if (g->first)
+    fprintf(file, "  its blocks begin with the rows of %s, %lld jobs, and wait until all are made\n",
+            g->first->layer,
+            (long long)ceil_div(g->first->tile.grid[0], g->first->tile.runs));
   fuse_explain(g, "  ", file);
   if (g->tm->explain) g->tm->explain(g, arch, file);
 }
@@ -232,7 +236,7 @@ static void round_operands(const Group *g) {
   round_stored(g->graph, &p.b);
 }
 
-// Needs: groups. Gives: Group.tile, flops and bytes; Node.tf32.
+// Needs: groups. Gives: Group.tile, flops and bytes; Node.tf32; Group.first.
 void sched_pass(Compiler *c) {
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
@@ -245,4 +249,5 @@ void sched_pass(Compiler *c) {
     if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
   }
   for (int i = 0; i < c->graph->ngroups; i++) round_operands(c->graph->groups[i]);
+  sched_first(c);
 }

@@ -222,7 +222,7 @@ typedef struct Stream {
   double barriers;        // of a block
   double joined;          // parts that the last block reads, one after the other
   double again, missed;   // bytes that are read again from the second-level cache, from DRAM
-  double smem;            // shared memory of a block, bytes
+  double smem, at_once;   // shared memory of a block, bytes; blocks under way, 0: all that fit
 } Stream;
 
 Cost stream_cost(const Stream *s, const Group *g, const Arch *arch);

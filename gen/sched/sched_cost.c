@@ -9,7 +9,7 @@
 // instructions of an element that is gathered, and how many of the 155 to 256 before a loop are not
 // its first copies. kTurn, kCopyIssue, kTapIssue, kOutputIssue, kRingClocks and the launch gap
 // follow what kernels of ResNet-18 and the attention block took on an H200 (tests/bench/NOTES.md).
-#include "sched.h"
+#include "first.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,6 +27,7 @@ enum {
   kJoinIssue = 30,   // of two states joined: an estimate
   kJoinClocks = 40,  // four at once: a division and what depends on it
   kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
+  kLoopRegisters = 38, // of a thread, besides sums, fragments and addresses
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
   kManyParts = 12,   // of k: their sums are added in groups
   kAcrossRegisters = 16, // of an operand whose floats are read singly
@@ -76,14 +77,18 @@ static int64_t address_registers(const Operand *o, int size, int rows, int words
   return loads * words + in_pieces + across;
 }
 
-// Would the sums, one step's fragments, the addresses (pointers, with a's the taps that miss the
-// image) and 38 more to compute with not fit? With 38, none of the tiles tried spills.
-bool tile_spills(const Tile *t, const Product *p) {
-  if (!t->unit->fragments) return false;
+bool tile_leaves(const Tile *t, const Product *p, int more) {
+  if (!t->unit->fragments) return true;
   int64_t acc = t->tm * t->tn / kWarp, fragments = t->unit->fragments(t, p->size);
   int64_t addresses = address_registers(&p->a, p->size, t->m, 3, t, t->tm) +
                       address_registers(&p->b, p->size, t->n, 2, t, t->tn);
-  return acc + fragments + addresses + 38 > kMostRegisters;
+  return acc + fragments + addresses + more <= kMostRegisters;
+}
+
+// Would the sums, one step's fragments, the addresses (pointers, with a's the taps that miss the
+// image) and 38 more to compute with not fit? With 38, none of the tiles tried spills.
+bool tile_spills(const Tile *t, const Product *p) {
+  return !tile_leaves(t, p, kLoopRegisters);
 }
 
 // How many sums of columns a product has besides.
@@ -296,6 +301,10 @@ static double finish_clocks(const Tile *t, const Product *p, const Group *g, con
          written / (arch->l2_rate / arch->sms) * arch->clock * 1e9;
 }
 
+double tile_setup_clocks(const Tile *t) {
+  return kSetupIssue * turn_clocks(t);
+}
+
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   Cost c = {.per_sm = tile_blocks_per_sm(t, p, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
@@ -313,7 +322,7 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   c.wait = rounds * ceil(depth) * cost_together(turn, 3) * clock;
   // A block finds its place and fills its ring once, and ends once; later ones while others of
   // their SM multiply. One that goes on with other tiles fills its ring while it multiplies.
-  double begin = kSetupIssue * turn_clocks(t) + kLoadClocks, end = finish_clocks(t, p, g, arch),
+  double begin = tile_setup_clocks(t) + kLoadClocks, end = finish_clocks(t, p, g, arch),
          later = tile_walks(t, p, g, arch) ? end : begin + end;
   c.fill = (begin + end + later * (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch) + state_clocks(t, p, g) * clock;

@@ -1,7 +1,7 @@
 // sched_row.c: rows that a block goes over in sweeps: how many threads a row has, and where the
 // values stay that later sweeps need: in registers, in shared memory, or nowhere, so that each
 // sweep reads the row again.
-#include "sched.h"
+#include "first.h"
 
 #include <limits.h>
 #include <math.h>
@@ -127,7 +127,7 @@ RowReads row_reads(const Group *g, int sweeps, uint64_t kept) {
 static int fit_registers(const Group *g, const Arch *arch) {
   enum { kSweepRegisters = 40 };
   const Tile *t = &g->tile;
-  int all = arch->regs / t->threads;
+  int all = arch->regs / t->threads / (t->blocks ? t->blocks : 1);
   if (all > kMostRegisters) all = kMostRegisters;
   int room = all - kSweepRegisters - 2 * state_words(g);
   return room > 0 ? room / (t->items * t->lanes) : 0;
@@ -196,8 +196,9 @@ static double missed_bytes(const Group *g, const Arch *arch, double again, doubl
   return under_way > (double)arch->l2 ? again * (1 - (double)arch->l2 / under_way) : 0;
 }
 
-// What a tile of t->rows rows with so many threads each would cost.
-static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool shared) {
+// What a tile of t->rows rows with so many threads each would cost; at_once: as Stream has it.
+static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool shared,
+                     double at_once) {
   enum { kInFlight = 8 }; // accesses
   Tile *t = &g->tile;
   const Type *full = &g->anchor->in[0]->type;
@@ -213,6 +214,7 @@ static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool s
   s.flops = g->flops / s.elements + 2 * count_bits(t->shared);
   s.steps = ceil(t->items / (double)kInFlight) * (reads.most > 1 ? reads.most : 1);
   s.barriers = !t->together ? sweeps * (log2(per_row) + 2) : per_row > 32 ? sweeps : 0;
+  s.at_once = at_once;
   s.again = reads.again;
   s.missed = missed_bytes(g, arch, reads.again, stream_under_way(&s, arch));
   return stream_cost(&s, g, arch);
@@ -220,10 +222,10 @@ static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool s
 
 // The cheaper of both places, where there are values that registers do not hold.
 static Cost row_cost_least(Group *g, const Arch *arch, int per_row, int sweeps) {
-  Cost plain = row_cost(g, arch, per_row, sweeps, false);
+  Cost plain = row_cost(g, arch, per_row, sweeps, false, 0);
   if (row_waiting(g, sweeps) <= fit_registers(g, arch)) return plain;
   Tile without = g->tile;
-  Cost with = row_cost(g, arch, per_row, sweeps, true);
+  Cost with = row_cost(g, arch, per_row, sweeps, true, 0);
   if (with.seconds < plain.seconds * (1 - 1e-9)) return with;
   g->tile = without;
   return plain;
@@ -256,6 +258,23 @@ static void choose_short(Group *g, const Arch *arch, int per_row, int sweeps) {
     if (c.seconds < best.seconds * (1 - 1e-9)) best = *t;
   }
   *t = best;
+}
+
+bool row_cut_inside(Group *g, const Arch *arch, const Tile *in, Cost *cost) {
+  enum { kJobsOfBlock = 4 }; // where there are many: blocks that began late have fewer
+  Tile *t = &g->tile;
+  const Type *full = &g->anchor->in[0]->type;
+  int64_t rows = type_count(&g->anchor->type);
+  int per_row = 1, sweeps = row_sweeps(g);
+  if (!t->together) return false;
+  *t = (Tile){.together = true, .lanes = t->lanes, .blocks = in->blocks};
+  while (per_row < kWarp && per_row < ceil_div(type_count(full) / rows, t->lanes)) per_row *= 2;
+  t->rows = in->threads / per_row;
+  double room = (double)arch->sms * in->blocks, jobs = (double)ceil_div(rows, t->rows); // of a run
+  double at_once = fmin(fmin(room, jobs), (double)in->grid[0]);
+  *cost = row_cost(g, arch, per_row, sweeps, false, at_once);
+  t->runs = (int)fmax(1, jobs / (kJobsOfBlock * at_once));
+  return row_waiting(g, sweeps) <= fit_registers(g, arch);
 }
 
 void sched_row(Group *g, const Arch *arch) {

@@ -28,8 +28,8 @@ Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   double clock = 1 / (arch->clock * 1e9);
   Cost c = {.gap = arch->launch_gap};
   c.per_sm = blocks_per_sm(s, arch);
-  double busy = fmin(s->blocks, arch->sms),
-         rounds = ceil(s->blocks / ((double)arch->sms * c.per_sm));
+  double at_once = s->at_once > 0 ? s->at_once : (double)arch->sms * c.per_sm;
+  double busy = fmin(fmin(s->blocks, at_once), arch->sms), rounds = ceil(s->blocks / at_once);
   double instructions =
       s->vectors * kVectorIssue + s->elements * s->flops + s->blocks * s->threads * kThreadIssue;
   double bytes = (double)(g->bytes_read + g->bytes_written - g->bytes_scratch);

@@ -13,9 +13,10 @@ static bool is_output(const Graph *g, const Node *n) {
   return false;
 }
 
-// The bytes of a kernel's DRAM traffic that are of values between kernels of the step.
+// The bytes of a kernel's DRAM traffic that are of values between kernels of the step, or between
+// the rows that it makes at first and what it does with them.
 static double bytes_between(const Group *g) {
-  double bytes = 0;
+  double bytes = g->first ? bytes_between(g->first) : 0;
   for (int i = 0; i < g->ninputs; i++) {
     const Node *n = g->inputs[i];
     if (n->op->cls != OpSource && !n->fixed) bytes += sched_bytes_read(g, n);

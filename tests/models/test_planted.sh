@@ -52,6 +52,22 @@ fault "statistics of rows: some columns are left out" templates/lib/rows.cuh \
   's|i < count / kAtOnce;|i < count / kAtOnce - 1;|' norms
 fault "statistics of rows: read before all threads have written them" templates/contract.cu \
   's/  nn_sync();  \/\/ the states of all threads are there//' norms
+first() { NNGEN_SIM_CHECK=all run tests/models/first.lua --set rows=150 width=320; }
+crowd() { # no seed, which would let one block end before the next one begins
+  env -u NNGEN_SIM_SEED NNGEN_SIM_THREADS=8 \
+    build/nngen tests/models/first.lua --quiet --check --set rows=600 width=1024
+}
+changes() { run tests/models/first.lua --set case=changes rows=40; }
+sound "no fault, no complaint about rows that blocks make together" first
+sound "no fault, no complaint about them side by side" crowd
+fault "rows made together: nobody waits" templates/lib/first.cuh \
+  '/while (nn_atomic_add/,/}/d' crowd
+fault "rows made together: the last job is left out" templates/contract.cu \
+  's/make_first<kJobs, kRuns>/make_first<kJobs - 1, kRuns>/' first
+fault "rows made together: the next job is read before it is written" templates/lib/first.cuh \
+  's|nn_sync();  // all know the next job.*||' first
+fault "rows made together: counters stay as they are" templates/contract.cu \
+  's/  go_on(own_first);//' changes
 fault "epilogue: relu that cuts at 0.01" \
   gen/lang/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
 fault "epilogue: the addition loses its second input" gen/lang/ops.lua \

@@ -16,11 +16,11 @@ ok "matrices of one row" is $rows __one_row1 7 1
 ok "what is turned" is $rows __turned1 21 1
 ok "only the dimensions that the right operand lacks" is $rows __matmul 20 3
 ok "dimensions that do not lie together" is $rows __permuted1 60 1
-for layer in qkv out up down; do ok "$layer of a transformer" is $block __$layer 20 1; done
+for layer in norm1_qkv out up down; do ok "$layer of a transformer" is $block __$layer 20 1; done
 tuned() { # tuned MODEL LAYER KEY: a tuning file names the product, not the shapes of the model
   explain "$1" "$2" | grep -F "in a tuning file: \"fp16 matmul $3\""
 }
-ok "the key of a linear layer" tuned $block __qkv "20x32 by 32x96 transposed"
+ok "the key of a linear layer" tuned $block __norm1_qkv "20x32 by 32x96 transposed"
 attention_key() {
   explain $block __matmul |
     grep -F "in a tuning file: \"fp16 attention 4x10x16 to 4x10x16 by 4x10x16\""

@@ -1,0 +1,187 @@
+// sched_first.c: products whose kernel begins with rows that would be a kernel before it, as of a
+// norm of the model's input, whose statistics no product before it can join (norms.c). All blocks
+// make them, job by job, write them where that kernel would, and wait until all are there
+// (lib/first.cuh): what a launch costs is saved, what waiting costs is paid. Meanwhile each block
+// loads what it reads of its right operand first.
+//
+// Kernels are joined when they have tiles, as it depends on these what is cheaper. The rows' group
+// stays one, with its own nodes and a tile for the product's threads: Group.first of the product.
+#include "first.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- what may be joined -------------------------------------------------------------------------
+
+static bool reads(const Group *k, const Node *n) {
+  for (int i = 0; i < k->ninputs; i++)
+    if (k->inputs[i] == n || (n->parent && k->inputs[i] == n->parent)) return true;
+  return false;
+}
+
+static bool reads_any(const Group *k, const Group *of) {
+  for (int i = 0; i < of->noutputs; i++)
+    if (reads(k, of->outputs[i])) return true;
+  return false;
+}
+
+// Does k change a state where it is that `rows` reads or is?
+static bool changes_state(const Group *k, const Group *rows) {
+  const Graph *g = k->graph;
+  for (int i = 0; i < g->nupdates; i++) {
+    const Update *u = &g->updates[i];
+    if (u->in_place && u->value->group == k && (k == rows || reads(rows, u->state))) return true;
+  }
+  return false;
+}
+
+// Does a launch between the two wait for the rows, or change what they read?
+static bool is_between(const Group *rows, const Group *product) {
+  const Graph *g = product->graph;
+  for (int i = rows->id + 1; i < product->id; i++)
+    if (reads_any(g->groups[i], rows) || changes_state(g->groups[i], rows)) return true;
+  return false;
+}
+
+// Does k make n, or a part of it? n null: it does not.
+static bool has_part(const Node *n, const Group *k) {
+  bool found = n && n->group == k;
+  for (int i = 0; n && n->placed && i < n->nin; i++) found = found || has_part(n->in[i], k);
+  return found;
+}
+
+static int pointers(const Group *k) {
+  return k->ninputs + k->noutputs + k->nscratch;
+}
+
+static const char *legal_first(const Group *rows, const Group *product) {
+  enum { kRegisters = 50 }; // 38 that a product has in any case, and 12: with 8, one tile spilled
+  Product p = contract_product(product);
+  if (!rows->tile.together)
+    return "its rows lie across memory, which blocks of a product do not make";
+  if (has_part(p.b.base, rows)) return "both operands of the product are of these rows";
+  if (is_between(rows, product)) return "another kernel between them reads it, or changes a state";
+  if (changes_state(rows, rows) || changes_state(product, rows))
+    return "a state is changed where it is";
+  if (!tile_leaves(&product->tile, &p, kRegisters))
+    return "the tile of the product takes all registers";
+  if (pointers(rows) + pointers(product) >= kMostPointers)
+    return "together they have more pointers than a kernel may have";
+  return NULL;
+}
+
+// ---- what pays ----------------------------------------------------------------------------------
+
+// Not where a block might begin its second tile with the ring still to be filled.
+bool first_loads_early(const Group *product, const Arch *arch) {
+  Product p = contract_product(product);
+  const Tile *t = &product->tile;
+  int64_t blocks = ceil_div(p.k, t->k);
+  return p.b.piece &&
+         (!tile_walks(t, &p, product, arch) || blocks >= t->stages - 1 - t->unit->in_flight);
+}
+
+// Seconds until all blocks know that the rows are there: the first job's number, and as long as the
+// last block of a tile takes to know that it is. Meanwhile a block finds its place, and of what it
+// loads first, its right operand is there.
+static double waiting_seconds(const Group *product, const Arch *arch, double jobs_of_block) {
+  const Tile *t = &product->tile;
+  double clocks = kLoadClocks + kLastBlock + jobs_of_block * kBarrierClocks;
+  double share = t->n / (double)(t->m + t->n), early = tile_setup_clocks(t);
+  if (first_loads_early(product, arch)) early += share * kLoadClocks;
+  return (clocks - early) / (arch->clock * 1e9);
+}
+
+// What both are as one kernel: the terms of both, a launch less.
+static Tile joined_tile(const Group *product, const Cost *rows, double waiting) {
+  Tile made = {0}, t = product->tile;
+  cost_note(&made, rows);
+  for (int i = 0; i < CostTerms; i++) t.term[i] += i == TermLaunch ? 0 : made.term[i];
+  t.term[TermJoin] += waiting;
+  t.seconds += rows->seconds - rows->gap + waiting;
+  return t;
+}
+
+// ---- joining ------------------------------------------------------------------------------------
+
+static void add(Node **list, int *count, Node *n) {
+  for (int i = 0; i < *count; i++)
+    if (list[i] == n) return;
+  list[(*count)++] = n;
+}
+
+static void gather_borders(Group *product) {
+  Group *rows = product->first;
+  Arena *arena = product->graph->arena;
+  product->reads =
+      arena_alloc(arena, sizeof(Node *) * (size_t)(pointers(rows) + pointers(product)));
+  product->writes =
+      arena_alloc(arena, sizeof(Node *) * (size_t)(pointers(rows) + pointers(product)));
+  for (int i = 0; i < rows->ninputs; i++) add(product->reads, &product->nreads, rows->inputs[i]);
+  for (int i = 0; i < product->ninputs; i++) {
+    bool made = false;
+    for (int j = 0; j < rows->noutputs; j++) made = made || rows->outputs[j] == product->inputs[i];
+    if (!made) add(product->reads, &product->nreads, product->inputs[i]);
+  }
+  for (int i = 0; i < rows->noutputs; i++)
+    add(product->writes, &product->nwrites, rows->outputs[i]);
+  for (int i = 0; i < product->noutputs; i++)
+    add(product->writes, &product->nwrites, product->outputs[i]);
+}
+
+static void join(Group *product, Group *rows) {
+  enum { kCounts = 3 };
+  Arena *arena = product->graph->arena;
+  const char *model = product->graph->model;
+  product->first = rows, rows->inside = product;
+  gather_borders(product);
+  product->scratch[product->nscratch++] = (Scratch){"own_first", DtI32, kCounts, true};
+  product->flops += rows->flops;
+  product->bytes_read += rows->bytes_read + kCounts * 4;
+  product->bytes_written += rows->bytes_written + kCounts * 4;
+  product->bytes_scratch += 2 * kCounts * 4;
+  product->name = arena_printf(arena, "%s_%s", rows->name, product->name + strlen(model) + 2);
+  product->layer = arena_printf(arena, "%s, %s", rows->layer, product->layer);
+  product->ops = arena_printf(arena, "%s+%s", rows->ops, product->ops);
+}
+
+// Joins the rows of the product's left operand, if that is cheaper; why not, by the anchor.
+static void join_first(Group *product, const Arch *arch) {
+  Product p = contract_product(product);
+  Group *rows = p.a.base ? p.a.base->group : NULL;
+  Node *anchor = product->anchor;
+  if (!rows || rows == product || rows->tm->fusion != &fusion_row || rows->inside) return;
+  if (rows->fixed || product->fixed || rows->anchor->entry != anchor->entry) return;
+  const char *reason = legal_first(rows, product);
+  Tile alone = rows->tile, joined;
+  Cost cost;
+  if (!reason && !row_cut_inside(rows, arch, &product->tile, &cost))
+    reason = "its rows are longer than a warp keeps in registers";
+  if (!reason) {
+    double at_once = fmin((double)product->tile.grid[0], (double)arch->sms * product->tile.blocks);
+    double jobs = ceil((double)ceil_div(rows->tile.grid[0], rows->tile.runs) / at_once);
+    joined = joined_tile(product, &cost, waiting_seconds(product, arch, jobs));
+    if (joined.seconds >= alone.seconds + product->tile.seconds)
+      reason = "the product would wait longer for its rows than a launch takes";
+  }
+  if (reason) {
+    rows->tile = alone, anchor->apart = reason;
+    return;
+  }
+  product->tile = joined;
+  join(product, rows);
+}
+
+void sched_first(Compiler *c) {
+  Graph *g = c->graph;
+  int count = 0;
+  if (!strcmp(c->options.lowering, "unfused") || c->options.apart) return;
+  for (int i = 0; i < g->ngroups; i++)
+    if (g->groups[i]->tm->fusion == &fusion_contract) join_first(g->groups[i], c->options.arch);
+  for (int i = 0; i < g->ngroups; i++) {
+    if (g->groups[i]->inside) continue;
+    g->groups[i]->id = count;
+    g->groups[count++] = g->groups[i];
+  }
+  g->ngroups = count;
+}
