@@ -279,6 +279,27 @@ end)
 
 -- ---- borders ----------------------------------------------------------------------------------
 
+-- What comes back from a border to the elements that it shows: parts of g, added up.
+local function from_border(g, axis, n, before, behind, mode)
+  local function put(part, at, count) -- zeros around it
+    local first, last = {}, {}
+    for i = 1, #shape(g) do first[i], last[i] = 0, 0 end
+    first[axis], last[axis] = at, n - at - count
+    return op.pad(part, {dims = first, ends = last})
+  end
+  local function border(first, count, at) -- as the border shows it, from `at` on
+    local part = nn.slice(g, axis, first, first + count - 1)
+    if mode == "replicate" then return put(nn.sum(part, axis, true), at, 1) end
+    return put(mode == "reflect" and nn.flip(part, axis) or part, at, count)
+  end
+  local sum = nn.slice(g, axis, before + 1, before + n)
+  local front = {reflect = 1, replicate = 0, circular = n - before}
+  local back = {reflect = n - 1 - behind, replicate = n - 1, circular = 0}
+  if before > 0 then sum = sum + border(1, before, front[mode]) end
+  if behind > 0 then sum = sum + border(before + n + 1, behind, back[mode]) end
+  return sum
+end
+
 -- Places of x for a border of `before` and `behind` elements: those that the border shows.
 local function bordered(x, axis, before, behind, mode)
   local n = shape(x)[axis]
@@ -297,7 +318,9 @@ local function bordered(x, axis, before, behind, mode)
     end
     place = n - 1 - op.abs(n - 1 - op.abs(place))
   end
-  return op.gather(x, place, {axis = axis - 1})
+  return nn.custom_gradient(op.gather(x, place, {axis = axis - 1}), {x}, function(g)
+    return from_border(g, axis, n, before, behind, mode)
+  end)
 end
 
 -- pad: {left, right, top, bottom, ...}: from the last dimension on, as torch.nn.functional.pad;

@@ -158,11 +158,17 @@ end)
 -- Elements of one axis by an i32 tensor of places along it.
 local function along(x, axis, places) return op.gather(x, places, {axis = axis - 1}) end
 
+-- The order along one axis turned around: its own inverse, by which gradients go back.
+local function turned(x, axis, n)
+  local y = along(x, axis, n - 1 - nn.index({n}))
+  return nn.custom_gradient(y, {x}, function(g) return turned(g, axis, n) end)
+end
+
 -- The order along these axes turned around.
 define("flip(x: tensor, axes: axes)", "torch.flip", function(x, axes)
   for _, axis in ipairs(axes) do
     local n = shape(x)[axis]
-    if n > 1 then x = along(x, axis, n - 1 - nn.index({n})) end
+    if n > 1 then x = turned(x, axis, n) end
   end
   return x
 end)

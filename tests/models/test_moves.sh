@@ -40,4 +40,33 @@ end
 nn.output("y", nn.stack(list))
 LUA
 ok "520 results of steps, joined" build/nngen "$work/steps.lua" --quiet --check
+# Gradients of borders and of what is turned around: those of a gather by the same places, but made
+# of moves, in the time of a copy: no kernel compares each place with each.
+cat >"$work/borders.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {3, 6})
+local cases = {
+  {x:pad({3, 2}, "reflect"), {3, 2, 1, 0, 1, 2, 3, 4, 5, 4, 3}},
+  {x:pad({2, 3}, "replicate"), {0, 0, 0, 1, 2, 3, 4, 5, 5, 5, 5}},
+  {x:pad({6, 1}, "circular"), {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0}},
+  {x:flip{2}, {5, 4, 3, 2, 1, 0}},
+}
+local gathered = nn.config{gathered = true}.gathered
+for i, case in ipairs(cases) do
+  local function gradient(y)
+    return nn.grad((y * y * nn.index(y.shape, 2):to("f32")):sum(), x)
+  end
+  local by_moves = gradient(case[1])
+  local by_places = gathered and gradient(x:gather(nn.tensor(case[2]), 2)) or 0
+  nn.output("off" .. i, gathered and (by_moves - by_places):abs():amax() or by_moves)
+end
+LUA
+borders() {
+  build/nngen show "$work/borders.lua" --set gathered=false | grep scatter_add && return 1
+  build/nngen "$work/borders.lua" --quiet --check --output "$work/off" >"$work/log" 2>&1 ||
+    { tail -3 "$work/log"; return 1; }
+  tail -qc 4 "$work"/off/off[1-4].npy | od -An -v -tf4 -w4 |
+    awk '{n++} $1 > 1e-5 {print "off by", $1; bad = 1} END {exit bad || n != 4}'
+}
+ok "gradients of borders are made of moves" borders
 tap_done
