@@ -171,3 +171,37 @@ Node *slice_apart(Graph *to, Node *n) {
     attr.dims[d + more] = n->attr.dims[d], attr.ends[d + more] = n->attr.ends[d];
   return reshape_as(to, simp_make(to, n->op, 1, &inner, &attr, n), rank, n->type.dim);
 }
+
+// ---- some of the batches ------------------------------------------------------------------------
+
+// The part of x, which broadcasts to what n slices, that n takes of the batches.
+static Node *cut(Graph *to, Node *x, const Node *n, int *left) {
+  Attr attr = {0};
+  int rank = x->type.rank, before = n->type.rank - rank;
+  bool whole = true;
+  for (int d = 0; d < rank; d++) {
+    bool one = x->type.dim[d] == 1;
+    attr.dims[d] = one ? 0 : n->attr.dims[d + before];
+    attr.ends[d] = one ? 1 : n->attr.ends[d + before];
+    if (d >= rank - 2) attr.dims[d] = 0, attr.ends[d] = x->type.dim[d];
+    whole = whole && !attr.dims[d] && attr.ends[d] == x->type.dim[d];
+  }
+  if (whole) return x;
+  bool map = x->op->cls == OpMap && x->op->typing != TypeDraw, product = reshape_batched(x);
+  bool row = x->op->cls == OpReduce && x->attr.axes == 1 << (rank - 1);
+  if (--*left < 0 || !(map || product || row)) return simp_make(to, n->op, 1, &x, &attr, x);
+  Node *in[MaxInputs];
+  for (int i = 0; i < x->nin; i++) in[i] = cut(to, x->in[i], n, left);
+  return simp_make(to, x->op, x->nin, in, &x->attr, x);
+}
+
+// Weights of which some batches are read by themselves, as those of every second head that
+// differential attention subtracts, are made of these batches of queries and keys.
+Node *weights_cut(Graph *to, Node *n) {
+  if (n->op->cls != OpMove || n->op->form != MoveSlice) return NULL;
+  const Node *x = n->in[0];
+  for (int d = n->type.rank - 2; d >= 0 && d < n->type.rank; d++)
+    if (n->type.dim[d] != x->type.dim[d]) return NULL;
+  int left = kMostSearched;
+  return sum_power(x) && reshape_scores(x) ? cut(to, n->in[0], n, &left) : NULL;
+}

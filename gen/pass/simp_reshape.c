@@ -302,6 +302,13 @@ static Node *seen_apart(Graph *to, Node *x, const Type *from, const Type *as) {
       if (!(in[i] = seen_apart(to, x->in[i], from, as))) return NULL;
     return simp_make(to, x->op, x->nin, in, &x->attr, x);
   }
+  bool row = x->op->cls == OpReduce && x->attr.axes == 1 << (x->type.rank - 1);
+  if (row && type_same_shape(&x->in[0]->type, from) && reshape_scores(x->in[0])) {
+    Node *of = seen_apart(to, x->in[0], from, as);
+    Attr attr = x->attr;
+    attr.axes = 1 << (as->rank - 1);
+    return of ? simp_make(to, x->op, 1, &of, &attr, x) : NULL;
+  }
   if (!x->type.rank) return x;
   return seen_as(&x->type, from, as, dims) ? reshape_as(to, x, as->rank, dims) : NULL;
 }

@@ -39,6 +39,11 @@ function forms.differential()
   local s = input("q2", {B, H, N, D}):matmul(turned(input("k2", {B, H, M, D}))) * scale
   return (scores():softmax() - s:softmax() * input("lambda", {1})):matmul(v)
 end
+function forms.differential_heads() -- of which every second is subtracted
+  local q4, k4 = input("qd", {B, 2 * H, N, D}), input("kd", {B, 2 * H, M, D})
+  local p = (q4:matmul(turned(k4)) * scale):softmax():view(B, H, 2, N, M)
+  return (p:select(3, 1) - input("lambda", {1}) * p:select(3, 2)):matmul(v)
+end
 function forms.stored() -- the scores leave the model: they are in memory
   local s = scores()
   return s:softmax():matmul(v), s

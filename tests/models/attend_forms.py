@@ -17,7 +17,8 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "qe": (B, N, 2, 3, D),
           "ke": (B, M, 2, D), "ve": (B, M, 2, W), "q1": (1, H, N, D), "kb": (1, H, M, D),
           "vb": (1, H, M, W), "qc": (B, D, N), "kc": (B, D, M), "vc": (B, W, M),
-          "bias_last": (N, M, H), "q8": (B, H, N, 8), "k8": (B, 1, M, 8)}
+          "bias_last": (N, M, H), "qd": (B, 2 * H, N, D), "kd": (B, 2 * H, M, D),
+          "q8": (B, H, N, 8), "k8": (B, 1, M, 8)}
 
 
 def wanted(form, x):
@@ -46,6 +47,9 @@ def wanted(form, x):
         return (masked(key <= row - 5, -torch.inf).softmax(-1).nan_to_num(0) @ x["v"],)
     if form == "exp2_shifted":
         return (weigh(s * numpy.log(2)),)
+    if form == "differential_heads":
+        p = (x["qd"] @ x["kd"].mT * scale).softmax(-1).unflatten(1, (H, 2))
+        return ((p[:, :, 0] - x["lambda"] * p[:, :, 1]) @ x["v"],)
     if form == "windows_alone":
         return (weigh(s + x["of_window"]),)
     if form in ("turned_scores", "windows"):

@@ -10,7 +10,7 @@ kernels() { # kernels COUNT FORM OPTIONS...
 }
 for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
   count=1
-  case $form in two_*|differential|channels*) count=2 ;; stored) count=3 ;; esac
+  case $form in two_*|differential|channels*) count=2 ;; stored|differential_heads) count=3 ;; esac
   ok "$form: $count kernels" kernels $count $form
 done
 one_query() { # whose sum of weights is one value for each matrix
