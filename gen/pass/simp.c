@@ -336,7 +336,7 @@ static SimpRule *const rules[] = {
     nan_of_row,       weights_apart,   scale_behind,       sum_inside,
     repeats_read,     rows_apart,      rows_summed,        products_joined,
     memories_whole,   memories_summed, concat_apart,       slice_apart,
-    batches_in_order, powers_factored,    weights_cut,
+    batches_in_order, powers_factored, weights_cut,
 };
 
 static Node *apply(Graph *to, Node *n) {
