@@ -44,7 +44,7 @@ local function declared(code)
   local call = match(code, "^[A-Z_0-9]+%((.*)%)%s*$") -- of a macro that makes functions
   if call then return words(call, names) end
   local text = gsub(declaration(code), "alignas%s*%b()", "")
-  local kind, name = match(text, "^%s*(%a+)%s+([%w_]+)")
+  local kind, name = match(text, "^%s*(%a+)%s+([%w_]*)") -- an enum may have none
   if kind == "struct" or kind == "class" or kind == "enum" or kind == "using" then
     names[name] = true
     if kind == "enum" then words(match(text, "%b{}"), names) end

@@ -50,8 +50,19 @@ bare() { # a network of states alone: no parameters, nothing between kernels
     compile "cc $strict" "$work/states" states_net example.c &&
     (cd "$work/states" && ./example)
 }
+joined() { # a kernel that begins with another layer's rows: it has both names, which are long
+  cat >"$work/joined.lua" <<'LUA'
+local nn = require "nn"
+local scope = "encoder.layers.encoder_layer_0."
+local x = nn.input("x", {37, 192}):layer_norm(scope .. "norm_of_what_comes_in")
+nn.output("y", x:linear(scope .. "self_attention", {out = 96}))
+LUA
+  emit "$work/joined.lua" "$work/joined" --no-check && grep -q kJobsDone "$work/joined/joined.cu" &&
+    compile "cc $strict" "$work/joined" joined example.c && (cd "$work/joined" && ./example)
+}
 ok "LeNet is emitted" writes
 ok "a network of states" bare
+ok "a kernel of two layers" joined
 cp -r "$out" "$work/first"
 for compiler in gcc clang; do
   if command -v $compiler >/dev/null; then ok "$compiler takes it as C11" builds "$compiler $strict"
