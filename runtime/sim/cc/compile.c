@@ -164,7 +164,7 @@ static bool link_image(const Args *compiler, bool clang, const char *folder, Tex
   if (clang) args_add(&args, moved_bytes);
   args_add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,--emit-relocs",
                                   "counted.s", "device/cusim_guard.s", "-o", "image.so",
-                                  "-nostdlib", "-lm", "-lc", NULL});
+                                  "-nostdlib", "-lm", NULL});
   return run_in(folder, &args, log) == 0;
 }
 
@@ -265,6 +265,8 @@ static bool make_assembly(const Args *common, bool clang, const char *folder, Te
   return ok;
 }
 
+// NOTE: the C library is not linked: the process has it, and to read its thousands of names takes the
+// linker a third of its time. Of libm, also in the process, a name alone would mean its oldest version.
 // NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows. A
 // module's variables are its own: without -Bsymbolic the process's of the same name would be taken,
 // without -fno-gnu-unique those of the first module that instantiated the same template.
@@ -322,7 +324,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
       "-shared",    "-Wl,-Bsymbolic", "-Wl,--emit-relocs",    "-x",   "c++-cpp-output",
       "kernels.ii", "-x",             "assembler",            "device/cusim_guard.s",
       "-x",         "none",           "-o",                   "image.so",
-      "-nostdlib",  "-lm",            "-lc",                  NULL};
+      "-nostdlib",  "-lm",            NULL};
   return compile_kernels(folder, &args, marks.clang, last, log);
 }
 
