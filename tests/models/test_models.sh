@@ -10,7 +10,7 @@ for dtype in fp32 tf32 fp16 bf16; do
       *32fused | fp16unfused) some=true ;;
       *) some=long ;;
     esac
-    $some && ok "mlp $dtype $lowering" run models/mlp.lua $o --set batch=3 hidden=40
+    few 2 && $some && ok "mlp $dtype $lowering" run models/mlp.lua $o --set batch=3 hidden=40
     $some && ok "lenet $dtype $lowering" run models/lenet.lua $o --set batch=2
     case $dtype$lowering in
       tf32unfused | bf16unfused) some=false ;; # fp32 and fp16 take the same steps

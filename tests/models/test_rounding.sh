@@ -17,6 +17,6 @@ done
 ok "rounding: largest" run largest
 ok "rounding: largest, a wrong kernel" fails 1 "wrong result" run largest true
 ok "rounding: places" run places false --dtype bf16
-ok "rounding: steep" run steep false --dtype bf16
+long && ok "rounding: steep" run steep false --dtype bf16
 ok "rounding: steeper" run steeper false --dtype bf16
 tap_done

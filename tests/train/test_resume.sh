@@ -3,6 +3,7 @@
 # that was never stopped: checkpoints, weights and log to the bit. So do runs with any number of
 # loader threads.
 . "$(dirname "$0")/train.sh"
+export NNGEN_SIM_OPTIMIZE=${NNGEN_SIM_OPTIMIZE:+g} # thousands of steps run longer than they compile
 options="--epochs 40 --seed 3 --set width=8"
 
 whole() { train $options --out-dir "$work/whole" && [ "$(steps_of "$work/whole" | wc -l)" = 440 ]; }
