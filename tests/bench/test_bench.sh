@@ -101,10 +101,12 @@ runner() { # a line as each program ends, and the failed one's details; then the
   fails 1 "1 passed, 1 failed, 0 skipped" env NNGEN_TEST= tests/run.sh "$work/quick" "$work/bad"
 }
 attention() { # the tables of attention, in tiny sizes: each has all its rows, a number in each cell
-  local rows="3 2 3 1 1 2 4 2 2"
+  local rows compiled=1 loops=2 peers=
   tests/bench/bench_attention.py --quick >"$work/o" || return 1
-  grep -q "^Instructions .* is installed" "$work/o" && rows="3 2 3 1 1 4 2 2"
-  grep -q "NVRTC is not installed" "$work/o" && rows="3 2 3 1 4 2 2"
+  grep -q "^Instructions .* is installed" "$work/o" && loops=
+  grep -q "NVRTC is not installed" "$work/o" && compiled= loops=
+  grep -q "^The same beside Triton" "$work/o" && peers=2
+  rows=$(echo 3 2 3 1 $compiled $loops $peers 4 2 2)
   has "before it, 0.0 % are skipped, 100.0 % have the condition" && has "skips 75.0 %" &&
     has "; 75.0 % of the scores" || return 1
   awk -F'|' -v want="$rows" '/^\|---/ {body = 1; tables++; next} !/^\|/ {body = 0}

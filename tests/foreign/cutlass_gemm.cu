@@ -1,5 +1,5 @@
 // cutlass_gemm.cu: a GEMM of CUTLASS for sm_90a, halves in, floats out, warp-specialised, by TMA and
-// wgmma. SCHEDULE names the kernel's, EPILOGUE the epilogue's. Compiled twice: to PTX, and for the
+// wgmma. SCHEDULE names the kernel's, EPILOGUE the epilogue's. Its PTX is what runs; the rest is for the
 // host, where make_params makes the kernel's parameters.
 #include <cstring>
 #include <cuda.h>
@@ -31,7 +31,6 @@ using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, i
 template __global__ void
 cutlass::device_kernel<Kernel>(CUTLASS_GRID_CONSTANT typename Kernel::Params const);
 
-#ifndef DEVICE_ONLY
 template <class Stride> static Stride packed(int rows, int columns) {
   return cutlass::make_cute_packed_stride(Stride{}, cute::make_shape(rows, columns, 1));
 }
@@ -58,4 +57,3 @@ extern "C" int make_params(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdevice
   grid[0] = int(blocks.x), grid[1] = int(blocks.y), grid[2] = int(blocks.z);
   return 0;
 }
-#endif

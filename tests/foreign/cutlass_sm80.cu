@@ -1,5 +1,5 @@
 // cutlass_sm80.cu: for sm_80, by mma.sync and cp.async: a GEMM of CUTLASS, or with CONV an implicit-GEMM
-// convolution (forward), halves in, floats out. Compiled twice, as cutlass_gemm.cu.
+// convolution (forward), halves in, floats out. For what, see cutlass_gemm.cu.
 #include <cstring>
 #include <cuda.h>
 
@@ -28,7 +28,6 @@ using Kernel = typename cutlass::gemm::device::Gemm<
 #endif
 template __global__ void cutlass::Kernel<Kernel>(typename Kernel::Params);
 
-#ifndef DEVICE_ONLY
 static int give(const Kernel::Params &params, dim3 blocks, void *out, int *bytes, int *smem, int *threads,
                 int *grid) {
   memcpy(out, &params, sizeof params);
@@ -68,5 +67,4 @@ extern "C" int make_params(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdevice
                         {1.0f, 0.5f});
   return give(params, swizzle.get_grid_shape(tiles), out, bytes, smem, threads, grid);
 }
-#endif
 #endif

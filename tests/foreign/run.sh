@@ -1,89 +1,90 @@
 #!/usr/bin/env bash
 # run.sh: kernels of others' compilers, run as PTX against references: Triton's, CUTLASS's and ones
 # over NVIDIA's device libraries (by nvcc) for sm_80 and sm_90a; and TensorBoard's reader on the
-# events of a run of nngen train.
-# Wheels go into build/foreign; what is out of reach is reported as skipped.
+# events of a run of nngen train. As many parts at once as there are processors.
+# Wheels go into build/foreign (`run.sh wheels`: only they); what is out of reach is reported as
+# skipped.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
-work=build/foreign env=build/foreign/env failed=0
-mkdir -p $work/triton $work/cutlass
+export work=build/foreign env=build/foreign/env board=build/foreign/board
+export nvcc=${CUDA_PATH:-/usr/local/cuda}/bin/nvcc
+mkdir -p $work
+
+# wheel FOLDER MODULE WHEEL...: a Python of its own that has the module
+wheel() {
+  "$1/bin/python" -c "import $2" 2>/dev/null && return
+  python3 -m venv "$1" >"$1.log" 2>&1 && timeout 900 "$1/bin/pip" install -q "${@:3}" >>"$1.log" 2>&1
+}
+wheel $env triton,cutlass_library triton==3.9.0 nvidia-cutlass==4.2.0.0
+wheel $board tensorboard tensorboard==2.21.0
+[ "${1:-}" = wheels ] && exit
+cutlass=$($env/bin/python -c \
+  'import cutlass_library, os; print(os.path.dirname(cutlass_library.__file__))' 2>/dev/null)/source
+export cutlass
+
 compile() {
   gcc -I. -Iruntime -D_GNU_SOURCE -O1 -Wall -Wextra -o "$work/$1" "tests/foreign/$1.c" \
     -lcmocka -ldl -lm
 }
 
-if ! $env/bin/python -c 'import triton, cutlass_library' 2>/dev/null; then
-  python3 -m venv $env >$work/pip.log 2>&1 &&
-    timeout 900 $env/bin/pip install -q triton==3.9.0 nvidia-cutlass==4.2.0.0 >>$work/pip.log 2>&1
-fi
-
-if $env/bin/python -c 'import triton' 2>/dev/null; then
+by_triton() {
+  $env/bin/python -c 'import triton' 2>/dev/null ||
+    { echo "1..0 # SKIP Triton's wheel is out of reach"; return; }
+  mkdir -p $work/triton
   TRITON_DEFAULT_FP_FUSION=1 $env/bin/python tests/foreign/triton_kernels.py $work/triton &&
-    compile check_triton && $work/check_triton $work/triton || failed=1
-else
-  echo "1..0 # SKIP Triton's wheel is out of reach"
-fi
+    compile check_triton && $work/check_triton $work/triton
+}
 
-cutlass=$($env/bin/python -c \
-  'import cutlass_library, os; print(os.path.dirname(cutlass_library.__file__))' 2>/dev/null)/source
-nvcc=${CUDA_PATH:-/usr/local/cuda}/bin/nvcc
-if [ -d "$cutlass/include" ] && [ -x "$nvcc" ]; then
-  echo "1..4"
-  compile check_cutlass || exit 4
-  for pair in Cooperative:TmaWarpSpecializedCooperative Pingpong:TmaWarpSpecialized; do
-    stem=$work/cutlass/gemm_${pair%%:*}
-    flags=(-std=c++17 -I"$cutlass/include" -I"$cutlass/tools/util/include" --expt-relaxed-constexpr
-           -DCUTLASS_ENABLE_DIRECT_CUDA_DRIVER_CALL=1
-           "-DSCHEDULE=KernelTmaWarpSpecialized${pair%%:*}"
-           "-DEPILOGUE=${pair##*:}" -w)
-    [ -f "$stem.ptx" ] || "$nvcc" "${flags[@]}" -arch=sm_90a -DDEVICE_ONLY -lineinfo \
-      -ptx tests/foreign/cutlass_gemm.cu -o "$stem.ptx"
-    [ -f "$stem.so" ] || "$nvcc" "${flags[@]}" -Xcompiler -fPIC -arch=compute_90a \
-      --shared -cudart shared \
-      tests/foreign/cutlass_gemm.cu -o "$stem.so" -Lbuild -lcusim
-    LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass "$stem.ptx" \
-      "$stem.so" || failed=1
-  done
-  for kind in gemm conv; do
-    stem=$work/cutlass/sm80_$kind
-    flags=(-std=c++17 -I"$cutlass/include" --expt-relaxed-constexpr -w)
-    [ $kind = conv ] && flags+=(-DCONV)
-    [ -f "$stem.ptx" ] || "$nvcc" "${flags[@]}" -arch=sm_80 -DDEVICE_ONLY -lineinfo \
-      -ptx tests/foreign/cutlass_sm80.cu -o "$stem.ptx"
-    [ -f "$stem.so" ] || "$nvcc" "${flags[@]}" -Xcompiler -fPIC -arch=compute_80 \
-      --shared -cudart shared \
-      tests/foreign/cutlass_sm80.cu -o "$stem.so" -Lbuild -lcusim
-    LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass "$stem.ptx" \
-      "$stem.so" || failed=1
-  done
-else
-  echo "1..0 # SKIP CUTLASS or nvcc is out of reach"
-fi
+# by_cutlass NAME SOURCE ARCH FLAGS...: the host's side as a library, and the PTX that nvcc keeps
+by_cutlass() {
+  local at=$work/cutlass/$1 source=$2
+  [ -d "$cutlass/include" ] && [ -x "$nvcc" ] ||
+    { echo "1..0 # SKIP $1: CUTLASS or nvcc is out of reach"; return; }
+  mkdir -p "$at"
+  [ "$at/host.so" -nt tests/foreign/$source.cu ] ||
+    "$nvcc" -std=c++17 -I"$cutlass/include" -I"$cutlass/tools/util/include" -w -lineinfo \
+      --expt-relaxed-constexpr -Xcompiler -fPIC -gencode arch=compute_$3,code=compute_$3 \
+      "${@:4}" --keep --keep-dir "$at" --shared -cudart shared tests/foreign/$source.cu \
+      -o "$at/host.so" -Lbuild -lcusim || return
+  LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass \
+    "$at/$source.ptx" "$at/host.so"
+}
+hopper() { # hopper NAME SCHEDULE EPILOGUE
+  by_cutlass "$1" cutlass_gemm 90a -DCUTLASS_ENABLE_DIRECT_CUDA_DRIVER_CALL=1 \
+    "-DSCHEDULE=KernelTmaWarpSpecialized$2" "-DEPILOGUE=$3"
+}
+ampere() { by_cutlass "$1" cutlass_sm80 80 "${@:2}"; }
 
-if [ -x "$nvcc" ]; then
+by_nvcc() { # by_nvcc ARCH
+  local ptx=$work/nvcc/kernels_$1.ptx
+  [ -x "$nvcc" ] || { echo "1..0 # SKIP nvcc is out of reach"; return; }
   mkdir -p $work/nvcc
-  for arch in 80 90a; do
-    ptx=$work/nvcc/kernels_$arch.ptx
-    [ "$ptx" -nt tests/foreign/nvcc_kernels.cu ] ||
-      "$nvcc" -std=c++17 -w -lineinfo -ptx -arch=sm_$arch tests/foreign/nvcc_kernels.cu -o "$ptx"
-    python3 tests/foreign/check_nvcc.py "$ptx" "${arch%a}" || failed=1
-  done
-else
-  echo "1..0 # SKIP nvcc is out of reach"
-fi
-board=build/foreign/board
-if ! $board/bin/python -c 'import tensorboard' 2>/dev/null; then
-  python3 -m venv $board >$work/board.log 2>&1 &&
-    timeout 900 $board/bin/pip install -q tensorboard==2.21.0 >>$work/board.log 2>&1
-fi
-if $board/bin/python -c 'import tensorboard' 2>/dev/null; then
-  run=$work/events
+  [ "$ptx" -nt tests/foreign/nvcc_kernels.cu ] ||
+    "$nvcc" -std=c++17 -w -lineinfo -ptx -arch=sm_$1 tests/foreign/nvcc_kernels.cu -o "$ptx"
+  python3 tests/foreign/check_nvcc.py "$ptx" "${1%a}"
+}
+
+events() {
+  local run=$work/events
+  $board/bin/python -c 'import tensorboard' 2>/dev/null ||
+    { echo "1..0 # SKIP TensorBoard's wheel is out of reach"; return; }
   rm -rf $run
   python3 tests/train/data.py $run/data 84 20 &&
     build/nngen train tests/train/tiny.lua --data $run/data --device sim --quiet --steps 25 \
       --tensorboard --out-dir $run/out >/dev/null &&
-    $board/bin/python tests/foreign/read_board.py $run/out || failed=1
-else
-  echo "1..0 # SKIP TensorBoard's wheel is out of reach"
-fi
-exit $failed
+    $board/bin/python tests/foreign/read_board.py $run/out
+}
+
+part() { # part WORDS: its lines at its end, together
+  local said rc
+  # shellcheck disable=SC2086 # a function and its arguments
+  said=$($1 2>&1); rc=$?
+  (flock 9; printf '%s\n' "$said") 9>$work/lock
+  [ $rc = 0 ]
+}
+export -f compile by_triton by_cutlass hopper ampere by_nvcc events part
+compile check_cutlass || exit 4
+printf '%s\n' "hopper cooperative Cooperative TmaWarpSpecializedCooperative" \
+  "hopper pingpong Pingpong TmaWarpSpecialized" by_triton "ampere gemm" "ampere conv -DCONV" \
+  "by_nvcc 80" "by_nvcc 90a" events |
+  xargs -P "${NNGEN_JOBS:-$(nproc)}" -I{} bash -c 'part "{}"'

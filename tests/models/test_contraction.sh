@@ -3,7 +3,7 @@
 # that the model puts in any place, under several thread orders. A failing shape is made smaller
 # while it still fails. Thousands: make fuzz NNGEN_FUZZ_COUNT=N
 . "$(dirname "$0")/../tap.sh"
-first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 4 || echo 1)}
+first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 2 || echo 1)}
 dtypes=(fp32 fp16 bf16 tf32)
 model=tests/models/contraction.lua
 
@@ -83,9 +83,9 @@ candidates() { # candidates DTYPE: all of them, until the first one comes again
   done
 }
 # each DTYPE SHAPE STEP [LONG]: two candidates, STEP x 3 and STEP x 6 (in the long run one of LONG,
-# else of 4), each under another thread order, none with a bank conflict.
+# else of 6), each under another thread order, none with a bank conflict.
 each() {
-  local n tile tried=0 count= step=${4:-4}
+  local n tile tried=0 count= step=${4:-6}
   [ $NNGEN_DEVICE = sim ] && count=--count
   while read -r n tile; do
     [ $((n % step)) = 0 ] || ! long || continue
@@ -96,7 +96,7 @@ each() {
       { echo "candidate $n ($tile):"; tail -4 "$work/log"; return 1; }
     tried=$((tried + 1))
   done < <(if long; then candidates "$@"; else printf '%d\n' $(($3 * 3)) $(($3 * 6)); fi)
-  [ $tried -ge $(long && echo 5 || echo 1) ] || { echo "only $tried candidates"; return 1; }
+  [ $tried -ge $(long && echo 3 || echo 1) ] || { echo "only $tried candidates"; return 1; }
 }
 few 8 && ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
 few 8 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7 7

@@ -95,6 +95,7 @@ if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
   sizes="128"
   long && sizes="20 40 64 80 96 128 256"
   for arch in sm_90a $(long && echo sm_80 sm_100a); do
+    case $arch in sm_80) sizes="40 80 128" ;; sm_100a) sizes="20 64 96 256" ;; esac
     for size in $sizes; do
       ok "heads of $size spill nothing, $arch" \
         unspilled $arch N=2048 H=16 G=8 D=$size width=64 turn=halves

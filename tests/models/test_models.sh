@@ -13,14 +13,15 @@ for dtype in fp32 tf32 fp16 bf16; do
     few 2 && $some && ok "mlp $dtype $lowering" run models/mlp.lua $o --set batch=3 hidden=40
     $some && ok "lenet $dtype $lowering" run models/lenet.lua $o --set batch=2
     case $dtype$lowering in
-      tf32unfused | bf16unfused) some=false ;; # fp32 and fp16 take the same steps
+      bf16* | tf32unfused) some=false ;; # fp32 and fp16 take the same steps
       *) some=long ;;
     esac
     $some && ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o \
       --set size=32 batch=2
     case $dtype$lowering in
       fp32fused) some=true ;;
-      *) some=long ;;
+      fp32unfused | fp16fused) some=long ;;
+      *) some=false ;;
     esac
     $some && ok "what parameters alone give, $dtype $lowering" run tests/models/fixed.lua $o
   done
@@ -29,9 +30,8 @@ for dtype in fp32 tf32 fp16 bf16; do
   ok "every map, odd length, $dtype" run tests/models/all_maps.lua --dtype $dtype --set size=7
   ok "derivatives of every map, $dtype" run tests/models/gradients.lua --dtype $dtype
 done
-long && ok "resnet18 with the CIFAR stem" run models/resnet18.lua --dtype fp16 --set stem=cifar
-long && ok "resnet18 at 96x96, fp16, as a graph" run models/resnet18.lua --dtype fp16 --graph \
-  --repeat 2 --set size=96
+long && ok "resnet18 with the CIFAR stem, fp16, as a graph" run models/resnet18.lua --dtype fp16 --graph \
+  --repeat 2 --set stem=cifar
 for seed in 1 $(long && echo 2 3); do
   ok "lenet fp16 under thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen models/lenet.lua \
     --quiet --dtype fp16

@@ -6,7 +6,6 @@ long && {
   small 64 resnet50
   small 64 resnext50_32x4d
   small 64 densenet121
-  small 64 fcn_resnet50
   small 64 googlenet
   small 96 inception_v3
 }
