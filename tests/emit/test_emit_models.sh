@@ -19,6 +19,7 @@ long && {
   ok "resnet18 in bf16" same_bits resnet18 --set stem=cifar size=16 width=8 --dtype bf16
   ok "vgg16 in fp16" builds vgg16 --set size=32 hidden=64 --dtype fp16
   ok "unet" builds unet --set size=32 width=8
+  ok "squeezenet in fp16" builds squeezenet --set size=64 --dtype fp16
   ok "mobilenet_v3 in bf16" builds mobilenet_v3 --set size=32 kind=small --dtype bf16
 }
 tap_done
