@@ -68,6 +68,9 @@ JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 setup:
 	@.ci/setup.sh
 
+# These call make again: beside the goal `all` they wait for it, for both would write the same files.
+run test tests bench fuzz: $(filter all,$(MAKECMDGOALS))
+
 run: setup
 	@$(MAKE) -s $(JOBS) --no-print-directory all
 	$(B)/nngen models/resnet18.lua

@@ -16,7 +16,6 @@ static void emit_variants(Compiler *c, Variants *v, Group *copies, Group **list)
   Group *g = v->group, saved = *g;
   for (int i = 0; i < v->count; i++) {
     *g = saved;
-    g->first = NULL; // the product alone
     g->name = arena_printf(c->arena, "%s__v%d", saved.name, i);
     g->fixed = false;
     g->tm->use(g, c->options.arch, &v->tiles[i]);

@@ -95,8 +95,8 @@ local function launch(plan, step)
   return {kind = "launch", kernel = k, layer = k.layer, comment = wrap(what, "  { // ", "    // "),
           args = wrap(table.concat(args, " "), "    void *args[] = {", "                    "),
           call = wrap(format('TRY(launch(run, "%s", net->kernels.%s, args, %d, %d, %d, %d, %d));',
-                             gsub(k.layer, " ", "\1"), same.ident, k.grid[1], k.grid[2],
-                             k.grid[3], k.block[1], k.shared),
+                             k.layer, same.ident, k.grid[1], k.grid[2], k.grid[3], k.block[1],
+                             k.shared),
                       "    ", "               ")}
 end
 

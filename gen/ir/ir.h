@@ -126,8 +126,8 @@ struct Graph {
   Instead *instead; // that graph_split follows
   int nupdates, ninstead;
   Group **groups; // in launch order
-  int ngroups;
-  int nops;      // ops of the model as written
+  Names *symbols; // of kernels
+  int ngroups, nops; // nops: of the model as written
   void *scratch; // of the pass that makes the graph
 };
 
@@ -143,7 +143,7 @@ typedef struct Options {        // what the user asked of a compilation
   const Tuning *tuning;  // measured tiles; null: the model alone decides
   const char *device;    // whose measurements count
   int candidate, level;  // contractions take the tile in this place, from 1 (0: the best)
-  bool no_flash, apart;  // attention is products and rows; concats are kernels, to be run alone
+  bool no_flash, apart;  // attention is products and rows; concats, norms are kernels to run alone
   const char *stage, *recompute; // show: stop after this pass; none, auto, all, null: auto
   int64_t memory;        // bytes that the arena may have, 0: any; level: see recompute.c
   bool again, trains; // the model file ran before: its prints stay silent; train and eval are made

@@ -324,7 +324,7 @@ bool group_finish(Graph *g) {
   for (int i = 0; i < g->ngroups; i++) group_borders(g->groups[i]);
   check_sizes(g);
   in_place_find(g);
-  Names *symbols = names_new(g->arena, NULL);
-  for (int i = 0; i < g->ngroups; i++) name_group(g, g->groups[i], symbols);
+  g->symbols = names_new(g->arena, NULL);
+  for (int i = 0; i < g->ngroups; i++) name_group(g, g->groups[i], g->symbols);
   return true;
 }

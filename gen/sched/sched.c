@@ -57,9 +57,9 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  expected: %.2f us: %s\n", g->tile.seconds * 1e6,
           cost_text(g->graph->arena, g->tile.term));
   if (g->first)
-    fprintf(file, "  its blocks begin with the rows of %s, %lld jobs, and wait until all are made\n",
-            g->first->layer,
-            (long long)ceil_div(g->first->tile.grid[0], g->first->tile.runs));
+    fprintf(file,
+            "  its blocks begin with the rows of %s, %lld jobs, and wait until all are made\n",
+            g->first->layer, (long long)ceil_div(g->first->tile.grid[0], g->first->tile.runs));
   fuse_explain(g, "  ", file);
   if (g->tm->explain) g->tm->explain(g, arch, file);
 }

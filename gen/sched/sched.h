@@ -25,7 +25,7 @@ void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each
 
 enum {
   kTapBytes = 8, // of an entry in a table of taps
-  kSmemLast = 16 // whether a block was the last to arrive
+  kSmemLast = 16 // whether a block was the last to arrive, the next jobs
 };
 enum { // of an SM, as the models of costs have it; from data sheets and microbenchmarks
   kSmemPerBlock = 1024, // bytes that a block takes besides its own

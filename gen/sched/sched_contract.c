@@ -193,7 +193,10 @@ static bool same_cut(const Tile *a, const Tile *b) {
          a->stages == b->stages && a->splits == b->splits;
 }
 
-void sched_explain_contract(const Group *g, const Arch *arch, FILE *file) {
+void sched_explain_contract(const Group *group, const Arch *arch, FILE *file) {
+  Group alone = *group; // candidates are compared before rows join it
+  const Group *g = &alone, *first = group->first;
+  if (first) alone.bytes_read -= first->bytes_read, alone.bytes_written -= first->bytes_written;
   Product p = contract_product(g);
   Tile list[kMostCandidates];
   int count = sched_candidates(g, arch, list, kMostCandidates);

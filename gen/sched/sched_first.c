@@ -129,10 +129,21 @@ static void gather_borders(Group *product) {
     add(product->writes, &product->nwrites, product->outputs[i]);
 }
 
+// The symbol: the rows', then the product's without the scope that both are in.
+static const char *joined_name(const Group *product, const Group *rows) {
+  enum { kMost = 120 }; // bytes; a plan takes 200
+  Graph *g = product->graph;
+  size_t scope = strlen(g->model) + 2;
+  for (size_t i = scope; rows->name[i] && rows->name[i] == product->name[i]; i++)
+    if (rows->name[i] == '_') scope = i + 1;
+  const char *both = arena_printf(g->arena, "%s_%s", rows->name, product->name + scope);
+  return names_take(g->symbols, arena_printf(g->arena, "%.*s", kMost, both));
+}
+
+// Its layer stays the product's.
 static void join(Group *product, Group *rows) {
   enum { kCounts = 3 };
   Arena *arena = product->graph->arena;
-  const char *model = product->graph->model;
   product->first = rows, rows->inside = product;
   gather_borders(product);
   product->scratch[product->nscratch++] = (Scratch){"own_first", DtI32, kCounts, true};
@@ -140,18 +151,17 @@ static void join(Group *product, Group *rows) {
   product->bytes_read += rows->bytes_read + kCounts * 4;
   product->bytes_written += rows->bytes_written + kCounts * 4;
   product->bytes_scratch += 2 * kCounts * 4;
-  product->name = arena_printf(arena, "%s_%s", rows->name, product->name + strlen(model) + 2);
-  product->layer = arena_printf(arena, "%s, %s", rows->layer, product->layer);
+  product->name = joined_name(product, rows);
   product->ops = arena_printf(arena, "%s+%s", rows->ops, product->ops);
 }
 
-// Joins the rows of the product's left operand, if that is cheaper; why not, by the anchor.
+// Joins the rows of the product's left operand, if that is cheaper; why not, by their value.
 static void join_first(Group *product, const Arch *arch) {
   Product p = contract_product(product);
-  Group *rows = p.a.base ? p.a.base->group : NULL;
-  Node *anchor = product->anchor;
+  Node *base = (Node *)p.a.base;
+  Group *rows = base ? base->group : NULL;
   if (!rows || rows == product || rows->tm->fusion != &fusion_row || rows->inside) return;
-  if (rows->fixed || product->fixed || rows->anchor->entry != anchor->entry) return;
+  if (rows->fixed || product->fixed || rows->anchor->entry != product->anchor->entry) return;
   const char *reason = legal_first(rows, product);
   Tile alone = rows->tile, joined;
   Cost cost;
@@ -165,7 +175,7 @@ static void join_first(Group *product, const Arch *arch) {
       reason = "the product would wait longer for its rows than a launch takes";
   }
   if (reason) {
-    rows->tile = alone, anchor->apart = reason;
+    rows->tile = alone, base->kept = reason;
     return;
   }
   product->tile = joined;

@@ -18,11 +18,11 @@ const char *phase_name(Phase phase) {
 // ---- which phase -------------------------------------------------------------------------------
 
 static bool begins(const char *layer, const char *scope, size_t length) {
-  return !strncmp(layer, scope, length) && (!layer[length] || strchr(".,", layer[length]));
+  return !strncmp(layer, scope, length) && (!layer[length] || layer[length] == '.');
 }
 
 static bool is_output(const Plan *plan, const char *entry, const char *layer) {
-  size_t length = strlen(entry), first = strcspn(layer, ".,");
+  size_t length = strlen(entry), first = strcspn(layer, ".");
   for (int i = 0; i < plan->ntensors; i++) {
     const char *name = plan->tensors[i].name;
     if (plan->tensors[i].role != RoleOutput || strncmp(name, entry, length)) continue;
@@ -129,7 +129,7 @@ static void mark(Marks *marks, Phase phase, const PlanKernel *kernel) {
   }
   if (phase != PhaseForward || !kernel) return;
   char layer[sizeof marks->layer];
-  snprintf(layer, sizeof layer, "%.*s", (int)strcspn(kernel->layer, ".,"), kernel->layer);
+  snprintf(layer, sizeof layer, "%.*s", (int)strcspn(kernel->layer, "."), kernel->layer);
   char *grad = strstr(layer, "_grad"); // a forward kernel that a gradient's op leads
   if (grad && !grad[5]) *grad = 0;
   if (!strcmp(layer, marks->layer)) return;

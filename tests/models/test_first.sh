@@ -41,9 +41,26 @@ apart() { # apart REASON SETTING...
   build/nngen show $model --set "${@:2}" | grep -q "apart from .*norm: $1" && run "${@:2}"
 }
 ok "long rows stay a kernel" apart "its rows are longer than a warp" rows=64 width=3000
+# A GPU may read by another way what __restrict__ says that nobody writes; libcusim would not show it.
+shared() { build/nngen show $model --cuda --set case=leaves | grep -qx "  float \*g_norm,"; }
+ok "rows that are written and read are not restrict" shared
 ok "both operands" apart "both operands of the product" case=both --dtype bf16
 ok "a right operand" kernels 2 norm case=right
 ok "rows across memory" kernels 2 softmax case=across
+cat >"$work/names.lua" <<'LUA'
+local nn = require "nn"
+nn.output("y", nn.input("x", {37, 192}):layer_norm("norm"):linear("fc", {out = 96}))
+nn.output("z", nn.input("w", {37, 192}):linear("norm_fc", {out = 96}))
+local long = ("scope_of_many_words."):rep(6)
+nn.output("v", nn.input("u", {37, 192}):layer_norm(long .. "norm"):linear(long .. "fc", {out = 96}))
+LUA
+named() { # symbols are each kernel's own, and short enough
+  build/nngen "$work/names.lua" --quiet --check >"$work/log" || { cat "$work/log"; return 1; }
+  build/nngen show "$work/names.lua" | grep -o '^# kernel [0-9]* [^:]*' >"$work/list"
+  grep -q "names__norm_fc_2$" "$work/list" && [ "$(wc -l <"$work/list")" = 3 ] ||
+    { cat "$work/list"; return 1; }
+}
+ok "names of both, which another layer has, or that are long" named
 unfused() { run case=layer --lowering unfused | grep -q '^norm .*rowwise'; }
 ok "unfused, the norm is a kernel" unfused
 # Counters are back at 0 after each run, whichever block ends last.
