@@ -51,8 +51,8 @@ cat >"$work/names.lua" <<'LUA'
 local nn = require "nn"
 nn.output("y", nn.input("x", {37, 192}):layer_norm("norm"):linear("fc", {out = 96}))
 nn.output("z", nn.input("w", {37, 192}):linear("norm_fc", {out = 96}))
-local long = ("scope_of_many_words."):rep(6)
-nn.output("v", nn.input("u", {37, 192}):layer_norm(long .. "norm"):linear(long .. "fc", {out = 96}))
+local one, other = ("many_words_of_one."):rep(6), ("words_of_another."):rep(6)
+nn.output("v", nn.input("u", {37, 192}):layer_norm(one .. "norm"):linear(other .. "fc", {out = 96}))
 LUA
 named() { # symbols are each kernel's own, and short enough
   build/nngen "$work/names.lua" --quiet --check >"$work/log" || { cat "$work/log"; return 1; }
