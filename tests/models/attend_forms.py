@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The forms of attend_forms.lua with PyTorch, in double.
 
-usage: attend_forms.py inputs FOLDER             writes all inputs
-       attend_forms.py check FOLDER OUT FORM GATE   compares what nngen wrote to OUT
+usage: attend_forms.py FOLDER FORM...   writes all inputs to FOLDER/in, outputs to FOLDER/want/FORM
 """
+import os
 import sys
 
 import numpy
@@ -91,19 +91,17 @@ def wanted(form, x):
 
 
 def main():
-    if sys.argv[1] == "inputs":
-        random = numpy.random.default_rng(5)
-        for name, shape in SHAPES.items():
-            numpy.save(f"{sys.argv[2]}/{name}.npy", random.standard_normal(shape, numpy.float32))
-        return
-    folder, out, form, gate = *sys.argv[2:5], float(sys.argv[5])
-    x = {name: torch.from_numpy(numpy.load(f"{folder}/{name}.npy")).double() for name in SHAPES}
-    for name, want in zip(("y", "y2"), wanted(form, x)):
-        got = torch.from_numpy(numpy.load(f"{out}/{name}.npy")).double()
-        error = ((got - want).norm() / want.norm()).item()
-        print(f"{form} {name}: relative error {error:.3g}, gate {gate:g}")
-        if not error <= gate:
-            sys.exit(1)
+    folder, forms = sys.argv[1], sys.argv[2:]
+    random = numpy.random.default_rng(5)
+    x = {name: random.standard_normal(shape, numpy.float32) for name, shape in SHAPES.items()}
+    os.makedirs(f"{folder}/in")
+    for name, values in x.items():
+        numpy.save(f"{folder}/in/{name}.npy", values)
+    x = {name: torch.from_numpy(values).double() for name, values in x.items()}
+    for form in forms:
+        os.makedirs(f"{folder}/want/{form}")
+        for name, want in zip(("y", "y2"), wanted(form, x)):
+            numpy.save(f"{folder}/want/{form}/{name}.npy", want.numpy())
 
 
 main()

@@ -30,6 +30,7 @@ for arch in "${gpus[@]}"; do
       # bf16 is fp16 under another name. Deep networks share the GPUs: fp16 by mma.sync and by
       # wgmma, tf32 by mma.sync (by wgmma: train, below), and fp32.
       case $model$arch$dtype in
+        mlp*tf32 | mlp*bf16 | lenet*bf16) continue ;;
         resnet18sm_80fp16 | resnet18sm_90afp32 | resnet*sm_90afp16 | resnet18sm_100atf32)
           long || continue ;;
         resnet*) continue ;;
