@@ -175,7 +175,8 @@ static void join_first(Group *product, const Arch *arch) {
       reason = "the product would wait longer for its rows than a launch takes";
   }
   if (reason) {
-    rows->tile = alone, base->kept = reason;
+    rows->tile = alone;
+    if (!base->kept) base->kept = reason; // what keeps scores in memory says more
     return;
   }
   product->tile = joined;
