@@ -125,7 +125,7 @@ for compiler in g++ clang++; do
   if command -v $compiler >/dev/null; then ok "C++20 by $compiler" in_cpp $compiler
   else skip "C++20 by $compiler" "there is no $compiler"; fi
 done
-ok "over the CUDA runtime API" by_runtime
+long && ok "over the CUDA runtime API" by_runtime
 if [ -x "$cuda/bin/nvcc" ]; then ok "nvcc takes the kernels" by_nvcc
 else skip "nvcc takes the kernels" "there is no nvcc"; fi
 tap_done

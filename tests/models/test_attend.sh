@@ -15,7 +15,7 @@ one() { # one FORM SETTINGS...: attention is one kernel, and right
 }
 dtype=fp16
 for form in plain unscaled threshold window documents alibi softcap dropout; do
-  few 2 || continue
+  few 3 || continue
   ok "$form" one $form
 done
 ok "grouped heads, causal, a head's values of another size" one causal H=4 G=2 N=40 M=70 W=24
@@ -31,7 +31,7 @@ ok "values of 129, tf32: a thread stores several columns" run form=plain D=64 W=
   H=1 G=1 --dtype tf32
 dtype=bf16
 for form in causal lengths unsafe dropped added; do
-  few 2 && ok "$form, bf16" one $form N=70 M=90
+  few 3 && ok "$form, bf16" one $form N=70 M=90
 done
 ok "all heads share their keys, bf16" one window G=1 N=9 M=80 D=64 W=64
 ok "scores of deviation 20, bf16" one steep
@@ -107,7 +107,7 @@ ok "odd heads are apart" why "a head's elements do not lie side by side" --dtype
 ok "and of moves" why "moves stand between its softmax and its product" --set form=later
 ok "a key without a value is values of rows" one sink N=9 M=20
 ok "a condition that two layers read is computed by each" [ "$(kernels form=twice)" = 2 ]
-ok "two layers" run form=twice --dtype fp16
+long && ok "two layers" run form=twice --dtype fp16
 large="H=32 G=32 N=16384 M=16384 B=1 D=32 W=32 form=causal"
 ok "more than 2^31 scores, which are never in memory" build/nngen show $model --cuda \
   --dtype fp16 --set $large

@@ -110,7 +110,7 @@ assert struct.unpack('<i', token[-4:])[0] == max(range(97), key=lambda v: last[v
 P
   fails 5 "state 'count' is 41" run --entry next --weights "$work/d.safetensors"
 }
-ok "a prompt that fills the context" last_prompt
+long && ok "a prompt that fills the context" last_prompt
 ok "more tokens than positions" fails 2 "there are more tokens than positions" \
   run --set tokens=41 --entry prompt
 ok "top_k of what is not drawn" fails 2 "top_k wants a temperature above 0" \

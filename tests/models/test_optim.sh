@@ -14,7 +14,7 @@ ok "losses and their gradients" losses
 long && ok "losses and their gradients, unfused" losses --lowering unfused
 
 for case in sgd momentum nesterov adam adamw lion muon groups scaled; do
-  ok "20 steps, $case" optimizer $case 0
+  few 3 && ok "20 steps, $case" optimizer $case 0
 done
 # Two optimizers in one entry, as a GAN has them: each has its own scale of the loss and its own sums.
 cat >"$work/two.lua" <<'LUA'
@@ -35,7 +35,7 @@ two() {
   grep -ao '"train[a-z0-9_.]*"' "$work/two.safetensors" | sort | tr -d '\n' | grep -qF \
     '"train.2.accumulated""train.2.good_steps""train.2.loss_scale""train.accumulated""train.good_steps""train.loss_scale"'
 }
-ok "two optimizers with scaled losses and accumulated gradients" two
+long && ok "two optimizers with scaled losses and accumulated gradients" two
 # Muon's own default is true: a model's false is a choice.
 cat >"$work/muon.lua" <<'LUA'
 local nn = require "nn"
