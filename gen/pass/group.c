@@ -91,7 +91,7 @@ static bool order_groups(Graph *g) {
 
 // ---- what a kernel reads and writes -----------------------------------------------------------
 
-static void add_unique(Node **list, int *count, Node *n) {
+void group_add_once(Node **list, int *count, Node *n) {
   for (int i = 0; i < *count; i++)
     if (list[i] == n) return;
   list[(*count)++] = n;
@@ -122,7 +122,7 @@ void group_borders(Group *k) {
     for (int m = 0; m < n->nin; m++)
       if (n->in[m]->group != n->group &&
           (n->in[m]->op->cls != OpSource || node_has_memory(n->in[m])))
-        add_unique(k->inputs, &k->ninputs, n->in[m]);
+        group_add_once(k->inputs, &k->ninputs, n->in[m]);
     if (is_needed(g, n) || group_sums_columns(k, n)) k->outputs[k->noutputs++] = n;
   }
   if (!k->noutputs) return;

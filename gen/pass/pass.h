@@ -278,6 +278,7 @@ int state_words(const Group *g); // 4-byte fields of accumulators, of different 
 const Node *group_stored(const Group *g, const Node *n); // n, or what n is another shape of
 Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or those of a bundle
 const Group *group_part(const Group *g, const Node *n); // the one that computes n
+void group_add_once(Node **list, int *count, Node *n); // unless it is in the list
 // What the kernel of g reads and writes: of its own, and of the rows that it makes at first.
 Node *const *group_reads(const Group *g, int *count);
 Node *const *group_writes(const Group *g, int *count);

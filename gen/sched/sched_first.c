@@ -104,12 +104,6 @@ static Tile joined_tile(const Group *product, const Cost *rows, double waiting) 
 
 // ---- joining ------------------------------------------------------------------------------------
 
-static void add(Node **list, int *count, Node *n) {
-  for (int i = 0; i < *count; i++)
-    if (list[i] == n) return;
-  list[(*count)++] = n;
-}
-
 static void gather_borders(Group *product) {
   Group *rows = product->first;
   Arena *arena = product->graph->arena;
@@ -117,16 +111,17 @@ static void gather_borders(Group *product) {
       arena_alloc(arena, sizeof(Node *) * (size_t)(pointers(rows) + pointers(product)));
   product->writes =
       arena_alloc(arena, sizeof(Node *) * (size_t)(pointers(rows) + pointers(product)));
-  for (int i = 0; i < rows->ninputs; i++) add(product->reads, &product->nreads, rows->inputs[i]);
+  for (int i = 0; i < rows->ninputs; i++)
+    group_add_once(product->reads, &product->nreads, rows->inputs[i]);
   for (int i = 0; i < product->ninputs; i++) {
     bool made = false;
     for (int j = 0; j < rows->noutputs; j++) made = made || rows->outputs[j] == product->inputs[i];
-    if (!made) add(product->reads, &product->nreads, product->inputs[i]);
+    if (!made) group_add_once(product->reads, &product->nreads, product->inputs[i]);
   }
   for (int i = 0; i < rows->noutputs; i++)
-    add(product->writes, &product->nwrites, rows->outputs[i]);
+    group_add_once(product->writes, &product->nwrites, rows->outputs[i]);
   for (int i = 0; i < product->noutputs; i++)
-    add(product->writes, &product->nwrites, product->outputs[i]);
+    group_add_once(product->writes, &product->nwrites, product->outputs[i]);
 }
 
 // The symbol: the rows', then the product's without the scope that both are in.

@@ -50,7 +50,7 @@ bare() { # a network of states alone: no parameters, nothing between kernels
     compile "cc $strict" "$work/states" states_net example.c &&
     (cd "$work/states" && ./example)
 }
-joined() { # a kernel that begins with another layer's rows: it has both names, which are long
+joined() { # a kernel that begins with another layer's rows; both have long names
   cat >"$work/joined.lua" <<'LUA'
 local nn = require "nn"
 local scope = "encoder.layers.encoder_layer_0."
