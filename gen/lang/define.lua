@@ -64,7 +64,7 @@ end
 
 -- What signature.lua read, with a check for each argument, and its default as a value.
 local function prepared(text)
-  local parsed = signature.parse(text)
+  local parsed = signature.parse((string.gsub(text, "%s+", " ")))
   for _, a in ipairs(parsed) do
     a.check = a.choice and kinds.choice(a.kind) or checks[a.kind] or error("no kind " .. a.kind)
     if a.default then a.value = literal(a.default) else a.value = MISSING end
@@ -288,7 +288,7 @@ local function of_vectors(parsed, values, f)
 end
 
 local is_layer = {} -- by name: does it take one?
-local in_torch = {} -- by PyTorch's name, ReLU: what it is here
+local torch_names = {} -- of each declaration: its names in PyTorch, and its own
 
 local function all(...) return ... end
 
@@ -296,7 +296,8 @@ local function all(...) return ... end
 local function declare_one(into, text, f, here)
   local names, inside = string.match(text, "^([%w_|]+)(%b())$")
   local name = string.match(names, "^[%w_]+")
-  local layer = string.find(inside, ": name[,)]") ~= nil
+  local layer = string.find(inside, ": name", 1, true) and
+                string.find(inside, ": name[,)]") ~= nil
   local parsed, at
   local function call(own, ...)
     if not parsed then
@@ -323,12 +324,17 @@ end
 -- of its own.
 local function declare(into, text, torch, f, here)
   for _, variant in ipairs(signature.variants(text, torch)) do
-    local name = string.match(variant.text, "^[%w_]+")
-    for word in string.gmatch(variant.torch .. ",", "%.([%w_]+)%s*,") do
-      in_torch[word] = in_torch[word] or name
+    torch_names[#torch_names + 1] = {variant.torch, string.match(variant.text, "^[%w_]+")}
+    declare_one(into, variant.text, variant.rank and f(variant.rank) or f, here)
+  end
+end
+
+-- What is here what PyTorch names so (ReLU: relu); nil: nothing.
+local function in_torch(name)
+  for _, names in ipairs(torch_names) do
+    for word in string.gmatch(names[1] .. ",", "%.([%w_]+)%s*,") do
+      if word == name then return names[2] end
     end
-    declare_one(into, (string.gsub(variant.text, "%s+", " ")),
-                variant.rank and f(variant.rank) or f, here)
   end
 end
 

@@ -333,7 +333,7 @@ local function no_function(name)
   local other = elsewhere[name] or math.type(name) and
                 "elements are x:select(axis, i), x:slice(axis, first, last) or x:at(i, j)"
   if other then fail("there is no layer or op '%s': %s", tostring(name), other) end
-  local here = tools.in_torch[name] or tools.in_torch[string.match(tostring(name), "^(.-)_?$")]
+  local here = tools.in_torch(name) or tools.in_torch(string.match(tostring(name), "^(.-)_?$"))
   if here and tools.is_layer[here] and rawget(nn, here) then
     fail("there is no layer or op '%s': PyTorch's is x:%s(\"name\", {...}) here, called with " ..
          "each tensor", name, here)

@@ -3,7 +3,7 @@
 #
 # cases.txt holds blocks: a line "## NAME: [VARIABLE=VALUE ...] ARGUMENTS", then "=> CODE", then
 # what stderr must be.
-# The short run leaves out two of the cases that end at a limit of time or memory.
+# The short run leaves out three of the cases that end at a limit of time or memory.
 # BLESS=1 rewrites it from what happens now: read the difference before committing it.
 set -u
 cd "$(dirname "$0")/../.."
@@ -29,7 +29,7 @@ run() { # run LINE: the block of this line of cases.txt as it is now, to $work/r
 }
 export WORK=$work
 . tests/errors/prepare.sh "$work"
-slow=$([ "${NNGEN_TEST_LONG:-}${BLESS:-}" ] || echo "op_ref_endless|node_bomb")
+slow=$([ "${NNGEN_TEST_LONG:-}${BLESS:-}" ] || echo "op_ref_endless|node_bomb|memory_bomb")
 while IFS= read -r line; do run "$line"; done < \
   <(grep '^## ' "$cases" | grep -vE "^## (${slow:-^}):")
 plain "$work/raw" >"$work/new"

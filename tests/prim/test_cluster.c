@@ -278,7 +278,8 @@ static void test_products(void **state) {
   (void)state;
   read_layouts();
   for (int p = 0; p < (int)(sizeof products / sizeof *products); p++)
-    for (int n = 64; n <= 256; n += 64) product(p, n);
+    for (int i = 0; i < 4; i++)
+      if (device_few(i + p, 2)) product(p, 64 * (i + 1));
 }
 
 int main(void) {

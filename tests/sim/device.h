@@ -94,6 +94,11 @@ static bool device_open(void) {
          cuCtxSetCurrent(ctx) == CUDA_SUCCESS;
 }
 
+// For the i-th of many like cases: in the short run, every n-th alone; as `few` of tap.sh.
+static inline bool device_few(int i, int n) {
+  return i % n == 0 || getenv("NNGEN_TEST_LONG");
+}
+
 static int device_setup(void **state) {
   (void)state;
   return device_open() ? 0 : -1;

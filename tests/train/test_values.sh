@@ -208,7 +208,7 @@ outside() {
   cat "$work/losses"
   [ $(uniq "$work/losses" | wc -l) = 2 ] && [ $(head -2 "$work/losses" | uniq | wc -l) = 1 ]
 }
-ok "of parameters made outside of nn.train, too" outside
+long && ok "of parameters made outside of nn.train, too" outside
 decays() { # --weight-decay comes before the model's, which another optimizer keeps
   local i=0 with
   for with in "--set decay=0.5" "--weight-decay 0.5" "--set decay=0.2 --weight-decay 0.5" "" \
@@ -283,11 +283,11 @@ first() { # Adam's first step is the rate, though steps before it overflowed and
     awk '{d = $1 - $2; sum += d * d} # but for weights that no example reaches
       END {d = sqrt(sum / NR); print d; exit !(d > 0.0095 && d < 0.0101)}'
 }
-ok "steps that are left out count for nothing in Adam's corrections" first
+long && ok "steps that are left out count for nothing in Adam's corrections" first
 norms() { # the means of two epochs are those of the steps that have a norm
   reference means "$work/first20/log.jsonl" grad_norm <"$work/first20.said"
 }
-ok "nor in the mean of gradients' norms" norms
+long && ok "nor in the mean of gradients' norms" norms
 spike() { # the forward pass overflows in one step: nothing that stays knows of it
   local at="$work/spike" steps=$1; shift
   train --amp fp16 --set case=spike --steps $steps --out-dir "$at" "$@" >"$at.said" &&
