@@ -56,9 +56,7 @@ static bool is_word(char c) {
 
 // Does the line hold Lua of a template, whose strings may be code?
 static bool has_lua(const char *line) {
-  size_t length = strcspn(line, "\n");
-  const char *hole = strstr(line, "$(");
-  return !strncmp(line, "//@", 3) || (hole && hole < line + length);
+  return !strncmp(line, "//@", 3) || memmem(line, strcspn(line, "\n"), "$(", 2);
 }
 
 // What is in strings and comments of the line is none of its words.
@@ -73,12 +71,7 @@ static const char *skip_quoted(const char *text) {
 void names_reserve_words(Names *names, const char *text) {
   bool lua = has_lua(text);
   while (*text) {
-    const char *from = lua ? text : skip_quoted(text);
     size_t n = 0;
-    if (from != text) {
-      text = from;
-      continue;
-    }
     while (is_word(text[n])) n++;
     if (n && !isdigit((unsigned char)*text) && n < 64) {
       char word[64];
@@ -86,8 +79,9 @@ void names_reserve_words(Names *names, const char *text) {
       word[n] = 0;
       names_reserve(names, word);
     }
+    const char *rest = n || lua ? text : skip_quoted(text);
     if (*text == '\n') lua = has_lua(text + 1);
-    text += n ? n : 1;
+    text = n ? text + n : rest > text ? rest : text + 1;
   }
 }
 

@@ -10,20 +10,20 @@
 local read = ... -- read(file): its text
 
 -- Methods of strings are the sandbox's bounded ones: the full library is called by name.
-local match, find, gsub = string.match, string.find, string.gsub
-local gmatch, sub = string.gmatch, string.sub
+local match, find, gsub, sub = string.match, string.find, string.gsub, string.sub
 
 -- The type of a count of elements: places in a value fit an int, not always their number.
 local function counter(count) return count < 2^31 and "int" or "unsigned" end
 
 local cache = {} -- file -> compiled template
 
--- One template line as Lua statements on one line.
-local function translate(line)
+-- Template line n as Lua statements on one line.
+local function translate(line, n)
   local code = match(line, "^%s*//@(.*)$")
   if code then return code end
+  if not find(line, "$(", 1, true) then return string.format("put(%d, %q)", n, line) end
   local alone = match(line, "^%s*%$(%b())%s*$")
-  if alone then return "put_some(__LINE__, tostring" .. alone .. ")" end
+  if alone then return string.format("put_some(%d, tostring%s)", n, alone) end
   local parts, at = {}, 1
   while true do
     local first, last, e = find(line, "%$(%b())", at)
@@ -32,14 +32,15 @@ local function translate(line)
     parts[#parts + 1] = "tostring(" .. e .. ")"
     at = last + 1
   end
-  return "put(__LINE__, " .. table.concat(parts, " .. ") .. ")"
+  return string.format("put(%d, %s)", n, table.concat(parts, " .. "))
 end
 
 local function compile(file, text)
-  local lines, n = {}, 0
-  for line in gmatch(gsub(text, "\n$", "") .. "\n", "(.-)\n") do
-    n = n + 1
-    lines[n] = gsub(translate(line), "__LINE__", tostring(n))
+  local lines, at = {}, 1
+  while at <= #text do
+    local last = find(text, "\n", at, true) or #text + 1
+    lines[#lines + 1] = translate(sub(text, at, last - 1), #lines + 1)
+    at = last + 1
   end
   local head = "local put, put_some, k, part, counter = ...\n"
   return assert(load(head .. table.concat(lines, "\n"), "=" .. file, "t"))
@@ -58,7 +59,7 @@ return function(file, k, plain)
       if n ~= expected and not plain then
         out[#out + 1] = string.format('#line %d "%s"', n, name)
       end
-      line = gsub(line, "\n+$", "")
+      if sub(line, -1) == "\n" then line = gsub(line, "\n+$", "") end
       out[#out + 1] = line
       expected = not find(line, "\n", 1, true) and n + 1 or nil
     end
