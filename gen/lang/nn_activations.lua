@@ -103,7 +103,11 @@ define("hardsigmoid(x: tensor)", "F.hardsigmoid, nn.Hardsigmoid", function(x)
 end)
 -- x * hardsigmoid(x).
 define("hardswish(x: tensor)", "F.hardswish, nn.Hardswish", function(x)
-  return x * op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6)
+  local y = x * op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6)
+  return nn.custom_gradient(y, {x}, function(g) -- of infinities too
+    local slope = op.where(op.gt(x, 3.0), 1.0, x * (1 / 3) + 0.5)
+    return g * op.where(op.lt(x, -3.0), 0.0, slope)
+  end)
 end)
 -- x above the threshold, else value.
 define("threshold(x: tensor, threshold: number, value: number)",

@@ -77,7 +77,7 @@ local function hurwitz(s, x)
   local odd = s * (s + 1.0) * (s + 2.0)
   local rest = 1 / 2 + u * (s / 12 - u * u * (odd / 720 -
                             u * u * (odd * (s + 3.0) * (s + 4.0) / 30240)))
-  return sum + power * (z * (1 / (s - 1.0)) + rest)
+  return sum + op.pow(z, -s + 1.0) * (1 / (s - 1.0)) + power * rest
 end
 -- Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0, of s > 1 and q > 0; the derivative is
 -- by q alone.

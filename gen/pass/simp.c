@@ -8,6 +8,7 @@
 // parts are then computed once, by the plan's entry `init`.
 #include "pass.h"
 
+#include <float.h>
 #include <lauxlib.h>
 #include <math.h>
 #include <string.h>
@@ -247,6 +248,15 @@ static Node *subtract_to_add(Graph *to, Node *n) {
   return binary(to, op_need(to->c, "add"), n->in[0], negative, n);
 }
 
+// Do numbers of the model stay what they are where they are joined? 1e30 * 1e30 is infinite, and
+// (x - 1) * inf is not x * inf - inf.
+static bool can_join(const Node *c1, const Node *c2, bool product) {
+  double a = node_is_literal(c1) ? c1->attr.value : 1, b = node_is_literal(c2) ? c2->attr.value : 1;
+  float joined = (float)(product ? a * b : a + b);
+  bool lost = product && a != 0 && b != 0 && fabsf(joined) < FLT_MIN;
+  return isfinite(a) && isfinite(b) && isfinite(joined) && !lost;
+}
+
 // (x + c1) + c2 = x + (c1 + c2), the same for *, and (x + c1) * c2 = x * c2 + c1 * c2.
 static Node *join_fixed(Graph *to, Node *n) {
   if (n->nin != 2 || !(n->op->flags & (FlagAdd | FlagMul))) return NULL;
@@ -254,6 +264,7 @@ static Node *join_fixed(Graph *to, Node *n) {
   if (!c2->fixed || inner->fixed || inner->uses > 1 || inner->nin != 2) return NULL;
   if (!(inner->op->flags & (FlagAdd | FlagMul)) || !inner->in[1]->fixed) return NULL;
   Node *x = inner->in[0], *c1 = inner->in[1];
+  if (!can_join(c1, c2, n->op->flags & FlagMul)) return NULL;
   if (inner->op == n->op) return binary(to, n->op, x, binary(to, n->op, c1, c2, n), n);
   if (!(n->op->flags & FlagMul)) return NULL;
   Node *scaled = binary(to, n->op, x, c2, n);

@@ -84,6 +84,16 @@ fused_graphs() {
   done
   row "kernels of small graphs, fused (at most): tests/models/cases.lua" "$text" "none over"
 }
+# The short run of the tests, of the commit at hand, from an empty clone: with building, and nothing
+# kept from a run before.
+all_tests() {
+  git clone -q . "$work/clone" 2>/dev/null || return 0
+  local begin=$EPOCHSECONDS said
+  said=$(env -u NNGEN_TEST -u NNGEN_TEST_LONG -u XDG_CACHE_HOME -u MAKEFLAGS -u MAKELEVEL \
+    make -C "$work/clone" test 2>&1 | tail -1)
+  row "\`make test\`, empty clone ($said)" "$((EPOCHSECONDS - begin)) s" "at most 480 s, on two cores"
+  rm -rf "$work/clone"
+}
 distinct_kernels() {
   local m
   for m in resnet18 resnet34; do
@@ -292,6 +302,7 @@ print(sum(k['counted']['bank_conflicts'] for k in kernels))")" "0"
   }
   row "libcusim: symbols of the driver API and NVRTC present / called by its tests" \
     "$(api_present) / $(api_tested) of $(api_symbols | wc -l)" "all"
+  all_tests
   modelled
   tests/bench/bench_attention.py
   printf '\nWhole steps of training (entry `train`), times as modelled for an H200:\n\n'
