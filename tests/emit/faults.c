@@ -107,11 +107,12 @@ int main(void) {
   cuCtxPushCurrent(context);
   int failed = 1;
   long n = 0;
-  for (; failed; n++) {
+  long step = getenv("NNGEN_TEST_LONG") ? 1 : 4; // in the short run, one of four
+  for (; failed; n += step) {
     const char *wrong = try_once(n, &failed);
     if (wrong) return printf("call %ld fails: %s\n", n, wrong), 3;
   }
-  printf("%ld calls failed, each in its turn\n", n - 1);
+  printf("of %ld calls each %s failed in its turn\n", n, step > 1 ? "fourth" : "one");
   cuMemFree(buffers);
   cuDevicePrimaryCtxRelease(device);
   return n < 50; // too few for a whole life

@@ -34,7 +34,7 @@ faults() ( # every call that can fail does, in turn
 
 emit models/lenet.lua "$dir" && compile "cc $strict" "$dir" lenet example.c
 ok "runs, graphs, times, memory, weights, errors" works
-[ "$NNGEN_DEVICE" = sim ] && ok "every call fails once" faults
+[ "$NNGEN_DEVICE" = sim ] && ok "calls that fail, each once" faults
 [ "$NNGEN_DEVICE" = sim ] && ok "a GPU without code of its own is reported" cannot_run
 ok "weights in the program" in_code
 tap_done
