@@ -19,10 +19,11 @@ ok() { # ok NAME COMMAND...: the command must succeed; its output is shown when 
 }
 # Also what takes long, and shows little that the rest does not.
 long() { [ "${NNGEN_TEST_LONG:-}" ]; }
-# few N: for a list of cases much like each other, as `few N || continue`: true for every N-th call,
-# the first among them; in the long run for all.
-few_calls=0
-few() { long || [ $((few_calls++ % $1)) = 0 ]; }
+# few N [LIST]: for a list of cases much like each other, as `few N || continue`: true for every N-th
+# call, the first among them; in the long run for all. Calls with another LIST are counted apart, as
+# those of two lists whose cases take turns must be.
+declare -A few_calls=()
+few() { long || [ $((few_calls[${2:-all}]++ % $1)) = 0 ]; }
 skip() { # skip NAME WHY
   tap_n=$((tap_n + 1))
   echo "ok $tap_n - $1 # SKIP $2"

@@ -10,7 +10,7 @@
 local read = ... -- read(file): its text
 
 -- Methods of strings are the sandbox's bounded ones: the full library is called by name.
-local match, find, gsub, sub = string.match, string.find, string.gsub, string.sub
+local match, find, sub = string.match, string.find, string.sub
 
 -- The type of a count of elements: places in a value fit an int, not always their number.
 local function counter(count) return count < 2^31 and "int" or "unsigned" end
@@ -52,14 +52,14 @@ return function(file, k, plain)
     cache[name] = cache[name] or compile(name, read(name))
     local expected
     local function put(n, line)
-      if match(line, "^%s*$") and #out > 0 and out[#out] == "" then
+      if not find(line, "%S") and #out > 0 and out[#out] == "" then
         expected = nil
         return
       end
       if n ~= expected and not plain then
         out[#out + 1] = string.format('#line %d "%s"', n, name)
       end
-      if sub(line, -1) == "\n" then line = gsub(line, "\n+$", "") end
+      while sub(line, -1) == "\n" do line = sub(line, 1, -2) end
       out[#out + 1] = line
       expected = not find(line, "\n", 1, true) and n + 1 or nil
     end

@@ -19,7 +19,7 @@ local hostile = {
   "threadIdx", "blockIdx", "blockDim", "warpSize", "__global__", "__shared__", "_Bool", "half",
   "nn_exp", "nn_float", "nn_load", "nn_sync", "Vec", "f16", "bf16", "T", "Product", "Smem", "smem",
   "acc", "tid", "row", "column", "lane", "warp", "part", "product", "stage", "tile",
-  "item", "missing",
+  "item", "missing", "job", "run", "make_rows", "own_first", "next_jobs", "turn", "next",
   "kLanes", "kThreads", "kM", "kRowBytes", "m", "n", "k", "i", "j", "x", "c", "h", "w", "m0", "n0",
   "a_row", "b_offset", "a_missing", "own_sums", "own_arrived", "g_x", "g_image", "relu_out", "sum",
   "row_reduce_max", "kept_exp", "exp", "relu", "add", "conv2d", "softmax", "weight", "bias", "d0",

@@ -76,7 +76,7 @@ for seed in 1 2 3 4; do
     build/nngen $model --quiet --check --set rows=150 width=320
 done
 crowd() { NNGEN_SIM_THREADS=8 run rows=600 width=1024; }
-long && ok "blocks that run side by side" crowd
+ok "blocks that run side by side" crowd
 planned() { # planned bytes are counted bytes
   build/nngen $model --quiet --count --json --set "$@" | tr -d ' ,"' | awk -F: '
     $1 == "kernels" {on = 1} on && $1 == "bytes_read" && !counted {planned = $2}

@@ -29,6 +29,8 @@ nn.output("y", x * 2)
 LUA
 ok "what nobody reads is not looked at" build/nngen "$work/unread.lua" --quiet --check
 ok "an id that a product makes is too large" outside product 5
+[ $NNGEN_DEVICE = sim ] && ok "unchecked, libcusim finds it" fails 3 "id 5 is one of 0 to 4" \
+  build/nngen tests/models/gather.lua --quiet --set case=outside form=product from=5 --no-check
 steps() { # its fourth run reads beyond the table
   run --set case=counted --steps 2 &&
     fails 2 "gather: id 3, at element 0, is not 0 to 2" run --set case=counted --steps 4 "$@"

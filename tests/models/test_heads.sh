@@ -21,11 +21,11 @@ for dtype in fp32 fp16; do
     few 5 && ok "$form, $dtype" left 2 form=$form $few_sizes
   done
   for turn in halves rotate pairs; do
-    few 4 && ok "norms and turned $turn, $dtype" left 2 form=rms turn=$turn $few_sizes
+    few 4 turned && ok "norms and turned $turn, $dtype" left 2 form=rms turn=$turn $few_sizes
     few 4 && ok "a part of the heads, turned $turn, $dtype" left 2 form=layer turn=$turn part=16 \
       $few_sizes
   done
-  few 4 && ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
+  few 4 whole && ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
 done
 ok "pairs that are stacked, of projections alone, fp16" left 2 form=none turn=stacked $few_sizes
 dtype=bf16
@@ -113,7 +113,7 @@ torch() { # torch SETTINGS...: what PyTorch computes in double, of the same weig
   python3 tests/models/attention_reference.py equal "$folder/got/y.npy" "$folder/out/y.npy" 1e-5
 }
 while read -r settings; do
-  few 12 || continue
+  few 12 torch || continue
   if [ "$python" ]; then ok "as PyTorch: $settings" torch $settings
   else skip "as PyTorch: $settings" "PyTorch is not installed"; fi
 done <<'CASES'

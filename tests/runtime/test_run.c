@@ -331,6 +331,16 @@ static void too_much_shared_memory(void **state) {
 }
 
 // More shared memory than a kernel has without asking.
+// The percentage of an SM's memory that was asked for as shared memory; -1: the driver's choice.
+static int carveout(Loaded *loaded, int kernel) {
+  int percent = 0;
+  assert_int_equal(device->api.cuFuncGetAttribute(&percent,
+                                                  CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                                  loaded->functions[kernel]),
+                   CUDA_SUCCESS);
+  return percent;
+}
+
 static void large_shared_memory(void **state) {
   (void)state;
   enum { Bytes = 96 * 1024 };
@@ -348,7 +358,11 @@ static void large_shared_memory(void **state) {
              "  if (i < 1000) tile[at] = 2.f * a[i];\n"
              "  if (i < 1000) c[i] = tile[at] + b[i];\n}\n");
   kernel->smem = Bytes;
+  kernel->resident = 1;
   if (load_plan(device, large, &jit, &loaded, &err)) fail_msg("%s", err.message);
+  int64_t asked = (int64_t)carveout(loaded, 1) * device_info(device)->smem_per_sm;
+  assert_true(asked >= 100 * (Bytes + 1024) || carveout(loaded, 1) == 100);
+  assert_int_equal(carveout(loaded, 0), -1);
   fill(loaded, 8, p);
   set_input(loaded, 1);
   if (run_entry(loaded, "infer", &err)) fail_msg("%s", err.message);
