@@ -19,19 +19,27 @@ static const Type *elements_of(const Group *k) {
 }
 
 // Maps over the same elements that read one value become one kernel, and so do rows and maps, and
-// reductions.
-static bool siblings_legal(Group *a, Group *b) {
+// reductions. Why these do not; null: nothing keeps them apart.
+static const char *legal_siblings(Group *a, Group *b) {
   const Type *x = elements_of(a), *y = elements_of(b);
   bool both_rows = !a->tm->fusion->maps && !b->tm->fusion->maps;
   enum { kMostWords = 8 }; // which registers hold beside several elements in flight
-  if (!x || !y || only_reduces(a) != only_reduces(b)) return false;
-  if (only_reduces(a) && state_words(a) + state_words(b) > kMostWords) return false;
-  if (a->fixed != b->fixed || a->nnodes + b->nnodes > kMostNodes) return false;
-  if (!type_same_shape(x, y) || memcmp(x->order, y->order, sizeof x->order)) return false;
-  if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes) return false;
-  if (a->anchor->again != b->anchor->again) return false;
-  if (a->anchor->entry != b->anchor->entry || !fuse_same_call(a, b)) return false;
-  return independent(a, b);
+  if (!x || !y) return "several kernels read it, not all of them element by element";
+  if (only_reduces(a) != only_reduces(b))
+    return "several kernels read it, of which one only reduces it";
+  if (only_reduces(a) && state_words(a) + state_words(b) > kMostWords)
+    return "several kernels read it, whose sums registers do not hold together";
+  if (a->fixed != b->fixed) return "several kernels read it, one of them run once, by init";
+  if (a->nnodes + b->nnodes > kMostNodes) return "several kernels read it, too large to be one";
+  if (!type_same_shape(x, y) || memcmp(x->order, y->order, sizeof x->order))
+    return "several kernels read it, which run over other elements";
+  if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes)
+    return "several kernels read it, along other axes";
+  if (a->anchor->again != b->anchor->again)
+    return "several kernels read it, one of them late, to compute again";
+  if (a->anchor->entry != b->anchor->entry) return "kernels of several entries read it";
+  if (!fuse_same_call(a, b)) return "unfused, kernels of several layers read it";
+  return independent(a, b) ? NULL : "several kernels read it, of which one waits for another";
 }
 
 static bool is_large(const Group *k, const Node *x) { // as large as what is computed of it
@@ -80,7 +88,10 @@ void sibling_join(Graph *g) {
         if (!large && !saves_launch(to, from, g->nodes[i])) continue;
         bool late = makes_again(to) || makes_again(from);
         if (late && (!large || is_computed(g->nodes[i]))) continue;
-        if (has_others(to, from) || !siblings_legal(to, from)) continue;
+        if (has_others(to, from)) continue;
+        const char *reason = legal_siblings(to, from);
+        if (!g->nodes[i]->kept) g->nodes[i]->kept = reason;
+        if (reason) continue;
         bool swap = to->tm->fusion->maps && !from->tm->fusion->maps;
         fuse_absorb(g, swap ? from : to, swap ? to : from);
         group_borders(swap ? from : to);

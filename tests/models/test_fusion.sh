@@ -33,4 +33,16 @@ for case in $(long && sed -n 's/^function cases.\([a-z_]*\).*/\1/p' tests/models
     ok "$case as a careful engineer writes it" build/nngen tests/models/cases.lua --quiet --check \
       --set case=$case
 done
+# Why kernels that read one value stay apart.
+apart() { # apart REASON CODE: of x, a product's result
+  printf '%s\n' 'local nn = require "nn"' \
+    'local x = nn.input("image", {64, 96}):linear("fc", {out = 64})' "$2" >"$work/apart.lua"
+  build/nngen show "$work/apart.lua" >"$work/log" &&
+    grep -q "apart from .*fc: several kernels read it, $1\$" "$work/log" ||
+    { grep apart "$work/log"; return 1; }
+}
+ok "kernels that read one value along other axes" apart "of which one only reduces it" \
+  'nn.output("a", x:softmax(1)); nn.output("b", x:softmax(2))'
+ok "kernels of which one waits for another" apart "of which one waits for another" \
+  'nn.output("y", x:softmax(2):t():matmul(x):softmax(1) * x)'
 tap_done
