@@ -19,9 +19,9 @@ ok() { # ok NAME COMMAND...: the command must succeed; its output is shown when 
 }
 # Also what takes long, and shows little that the rest does not.
 long() { [ "${NNGEN_TEST_LONG:-}" ]; }
-# few N [LIST]: for a list of cases much like each other, as `few N || continue`: true for every N-th
-# call, the first among them; in the long run for all. Calls with another LIST are counted apart, as
-# those of two lists whose cases take turns must be.
+# few N [LIST]: for a list of cases much like each other, as `few N || continue`: true for every
+# N-th call, the first among them; in the long run for all. Calls with another LIST are counted
+# apart, as those of two lists whose cases take turns must be.
 declare -A few_calls=()
 few() { long || [ $((few_calls[${2:-all}]++ % $1)) = 0 ]; }
 skip() { # skip NAME WHY

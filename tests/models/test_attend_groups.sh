@@ -27,7 +27,9 @@ try "no key past the last one is asked for, where it ends with a part of a tile"
   attends 64x128 fp16 form=documents B=2 H=4 G=2 N=65 M=64 D=16 W=16
 try "derivatives of a projection of all, 32 rows in panels" \
   weighs 4 128x64 fp16 case=lse N=130 M=70 D=80 W=96
-try "derivatives of keys that several heads share, 128 keys" weighs 4 64x128 bf16 case=grouped N=70 M=200
-long && ok "derivatives of masked keys, rows of 256 bytes" weighs 4 64x64 bf16 case=lengths N=70 M=80 D=128 W=128
+try "derivatives of keys that several heads share, 128 keys" \
+  weighs 4 64x128 bf16 case=grouped N=70 M=200
+long && ok "derivatives of masked keys, rows of 256 bytes" \
+  weighs 4 64x64 bf16 case=lengths N=70 M=80 D=128 W=128
 try "derivatives" weighs 4 64x64 fp16 case=plain
 tap_done

@@ -333,11 +333,10 @@ static void too_much_shared_memory(void **state) {
 // More shared memory than a kernel has without asking.
 // The percentage of an SM's memory that was asked for as shared memory; -1: the driver's choice.
 static int carveout(Loaded *loaded, int kernel) {
+  const CUfunction_attribute asked = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
   int percent = 0;
-  assert_int_equal(device->api.cuFuncGetAttribute(&percent,
-                                                  CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                                                  loaded->functions[kernel]),
-                   CUDA_SUCCESS);
+  CUresult rc = device->api.cuFuncGetAttribute(&percent, asked, loaded->functions[kernel]);
+  assert_int_equal(rc, CUDA_SUCCESS);
   return percent;
 }
 

@@ -140,7 +140,7 @@ static Counters counted(const char *body) {
 
 // What each thread does of one width: fma counts 2, whether the host has it or not.
 static void expect_ops(const char *body, int width, int adds, int muls, int special) {
-  static int calls;
+  static int calls; // of which the short run takes every second
   if (!device_few(calls++, 2)) return;
   Counters c = counted(body);
   for (int w = 0; w < 3; w++) {
@@ -184,7 +184,7 @@ static void test_operations_of_some(void **state) {
 }
 
 static void expect_branches(const char *body, int branches, int divergent) {
-  static int calls;
+  static int calls; // of which the short run takes every second
   if (!device_few(calls++, 2)) return;
   Counters c = counted(body);
   assert_int_equal(c.branches, branches * kWarps * kBlocks);

@@ -128,8 +128,8 @@ static double load_time(size_t bytes) {
          1e-6 * (double)(now.ru_utime.tv_usec - before.ru_utime.tv_usec);
 }
 
-// Twice the text takes little more than twice the time: by the least of some tries, where processors
-// are shared.
+// Twice the text takes little more than twice the time, by the least of some tries: processors may
+// be shared.
 static void test_long(void **state) {
   (void)state;
   double half = INFINITY, full = INFINITY;
