@@ -41,7 +41,7 @@ apart() { # apart REASON CODE: of x, a product's result
     grep -q "apart from .*fc: several kernels read it, $1\$" "$work/log" ||
     { grep apart "$work/log"; return 1; }
 }
-ok "kernels that read one value along other axes" apart "of which one only reduces it" \
+ok "kernels of which one only reduces what both read" apart "of which one only reduces it" \
   'nn.output("a", x:softmax(1)); nn.output("b", x:softmax(2))'
 ok "kernels of which one waits for another" apart "of which one waits for another" \
   'nn.output("y", x:softmax(2):t():matmul(x):softmax(1) * x)'
