@@ -183,6 +183,7 @@ $(k.weighing.body)
     Unit::await<0>(static_cast<Warp::Sums &>(warp));
     tile = after;
   }
+  Unit::keep(warp);
   warp.settle(kScale * kLog2e);
 
   // The factor of outputs of row `at`; of the threads that have it, one is the first.

@@ -139,6 +139,9 @@ $(k.plain.body)
     Unit::await<0>(sums);
     tile = after;
   }
+//@ for i = 1, #k.products do
+  Unit::keep($(word("rows_of_q", i)));
+//@ end
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   nn_cp_async_wait<0>();

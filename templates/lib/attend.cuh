@@ -14,7 +14,8 @@
 //                          on
 // and says how its products run: kPanels: rows in shared memory are HeadRows in panels; publish():
 // what this thread has copied there, to products; await<newer>(sums): products of these scores or
-// outputs are done, and may be read; all but so many newer ones.
+// outputs are done, and may be read; all but so many newer ones; keep(rows): behind a loop in which
+// these ScoreRows multiply.
 #pragma once
 #include "lib/tile.cuh"
 
@@ -22,6 +23,7 @@
 struct WarpUnit {
   static constexpr bool kPanels = false;
   __device__ static void publish() {}
+  template <class Rows> __device__ __forceinline__ static void keep(const Rows &) {}
   template <int kNewer, class Sums> __device__ __forceinline__ static void await(Sums &) {}
 };
 

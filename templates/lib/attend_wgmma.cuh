@@ -71,6 +71,17 @@ struct WgmmaScoreRows {
     }
     nn_wgmma_commit();
   }
+
+  // Behind a loop of `multiply`: where nothing there reads registers that products of each round read,
+  // ptxas 13.0 may give them to something else within the round.
+  __device__ __forceinline__ void keep() const {
+    unsigned all = 0;
+#pragma unroll
+    for (int step = 0; kHeld && step < Depth::kSteps; ++step)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) all ^= query[kHeld ? step : 0][e];
+    if constexpr (kHeld) nn_wgmma_keep(all);
+  }
 };
 
 // The outputs of the warp's rows: sums of values of kWidth, as scores are laid out.
@@ -128,6 +139,9 @@ template <int kTileM, int kTileKeys> struct WgmmaUnit {
   template <class T, int kWidth, int kWarpRows, int kKeys>
   using ValueSums = WgmmaValueSums<T, kWidth, kKeys, kTileKeys>;
   __device__ static void publish() { nn_fence_proxy_async(); }
+  template <class Rows> __device__ __forceinline__ static void keep(const Rows &rows) {
+    rows.keep();
+  }
   template <int kNewer, class Sums> __device__ __forceinline__ static void await(Sums &sums) {
     nn_wgmma_wait<kNewer>();
     sums.hold();

@@ -226,6 +226,7 @@ NN_DEV void nn_wgmma_commit();                 // closes a group of products
 template <int N> NN_DEV void nn_wgmma_wait();  // all but the N newest groups are done
 NN_DEV void nn_wgmma_hold(float &x); // x is neither read nor written across it: around products
 NN_DEV void nn_wgmma_hold(unsigned &x);
+NN_DEV void nn_wgmma_keep(unsigned x);  // as if x was read here
 // d += a * b, or d = a * b: 64 x N x 16, by 128 threads; N = 64, 128, 192, 256; T: f16, bf16. A
 // transposed tile has its M or N dimension innermost. Fragment of d: that of mma m16n8, each warp
 // 16 rows.

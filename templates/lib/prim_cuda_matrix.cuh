@@ -15,6 +15,11 @@ template <int N> NN_DEV void nn_wgmma_wait() {
 }
 NN_DEV void nn_wgmma_hold(float &x) { asm volatile("" : "+f"(x)::"memory"); }
 NN_DEV void nn_wgmma_hold(unsigned &x) { asm volatile("" : "+r"(x)::"memory"); }
+NN_DEV void nn_wgmma_keep(unsigned x) {
+  asm volatile("{ .reg .b32 sm; .reg .pred p; mov.u32 sm, %%smid; setp.eq.s32 p, sm, -1; "
+               "@p st.shared.u32 [sm], %0; }" ::"r"(x)
+               : "memory");
+}
 
 // The sums of N columns as asm's operands, and their names in its text.
 #define NN_D4(c, i) "+" c(d[i]), "+" c(d[i + 1]), "+" c(d[i + 2]), "+" c(d[i + 3])

@@ -65,6 +65,7 @@ NN_DEV void nn_wgmma_fence() {}
 NN_DEV void nn_wgmma_commit() { cusim_product_commit(); }
 NN_DEV void nn_wgmma_hold(float &) {}
 NN_DEV void nn_wgmma_hold(unsigned &) {}
+NN_DEV void nn_wgmma_keep(unsigned) {}
 template <int N> NN_DEV void nn_wgmma_wait() { cusim_product_wait(N); }
 template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,

@@ -22,3 +22,15 @@ cut() {
 }
 attends() { cut 1 $1 attend "${@:2}"; } # attends TILE DTYPE SETTINGS...
 weighs() { cut $1 $2 weigh "${@:3}"; }  # weighs COUNT TILE DTYPE SETTINGS...: with attention's own
+# keeps TILE MODEL DTYPE SETTINGS...: in sm_90a's code, with this tile, no loop overwrites registers
+# that its products read again.
+keeps() {
+  local tile="$1 warps 16x0 stages 2 parts 1 wgmma" model=tests/models/$2.lua dtype=$3; shift 3
+  rm -rf "$work/code"
+  build/nngen $model --quiet --no-check --arch sm_90a --dtype $dtype --explain e --set "$@" |
+    sed -n '/sums of/d; s/.*in a tuning file: \(".* to [^"]*"\).*/\1/p' | sort -u |
+    sed "s/.*/&: {\"tile\": \"$tile\"}/" | paste -sd, |
+    sed "s/.*/{\"schema_version\": 1, \"devices\": {\"H200\": {&}}}/" >"$work/tuning.json"
+  build/nngen $model --quiet --arch sm_90a --dtype $dtype --tuning "$work/tuning.json" \
+    --dump "$work/code" --set "$@" && tests/models/loop_registers.py "$work/code"
+}

@@ -32,4 +32,10 @@ try "derivatives of keys that several heads share, 128 keys" \
 long && ok "derivatives of masked keys, rows of 256 bytes" \
   weighs 4 64x64 bf16 case=lengths N=70 M=80 D=128 W=128
 try "derivatives" weighs 4 64x64 fp16 case=plain
+if [ -x "$(command -v cuobjdump)" ] && [ "$NNGEN_DEVICE" = sim ]; then
+  for form in plain $(long && echo causal window); do
+    ok "queries stay in registers, $form" keeps 64x64 attend bf16 form=$form D=64 W=64 N=300 M=300
+  done
+  long && ok "rows of derivatives stay in registers" keeps 64x64 weigh bf16 case=plain D=64 W=64
+else skip "queries stay in registers" "there is no cuobjdump, or the kernels run on a GPU"; fi
 tap_done
