@@ -47,6 +47,9 @@ struct Smem {
     };
     float out[kTileM * kStaged];
   };
+//@ if #k.of_key > 0 then
+  float of_key[$(#k.of_key)][2 * kTileKeys];  // values of keys, as they are on their way
+//@ end
 //@ if k.masking then
   // A bit for each tile.
   unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];
@@ -61,6 +64,9 @@ $(k.params)) {
 //@ if k.descends then tile = "(kTilesM - 1 - " .. tile .. ")" end
   const int batch = blockIdx.x / kTilesM, m0 = $(tile) * kTileM;
   const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
+//@ if #k.of_key > 0 then
+  int of_key = 0;  // from a key to its place there
+//@ end
 //@ local arguments = ""
 //@ for _, name in ipairs(k.products) do arguments = arguments .. ", float " .. name end
 
@@ -87,6 +93,13 @@ $(k.plain.body)
 //@ if own then
     load_rows<MapV, kTileKeys, kThreads, Unit::kPanels>(
         smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
+//@ end
+//@ for i, value in ipairs(k.of_key) do
+    load_values<kKeys, kTileKeys, kThreads>(smem.of_key[$(i - 1)] + stage * kTileKeys, tile,
+                                            [&](int key) {
+$(value.decode)
+      return $(value.where);
+    });
 //@ end
     nn_cp_async_commit();
   };
@@ -115,6 +128,9 @@ $(k.plain.body)
     nn_sync();  // this tile has landed for all, and the one before it has been read by all
     const int after = next(tile + 1);
     if (after < kTilesKeys) load(after, stage ^ 1);
+//@ if #k.of_key > 0 then
+    of_key = (stage - tile) * kTileKeys;
+//@ end
 //@ for i = 1, #k.products do
     Tile::Scores $(word("scores", i));
     $(word("rows_of_q", i)).multiply($(word("scores", i)), smem.$(word("k", i))[stage]);
@@ -139,9 +155,6 @@ $(k.plain.body)
     Unit::await<0>(sums);
     tile = after;
   }
-//@ for i = 1, #k.products do
-  Unit::keep($(word("rows_of_q", i)));
-//@ end
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   nn_cp_async_wait<0>();

@@ -49,6 +49,9 @@ typedef struct Scope {
   int64_t part_begin, part_end;
   const char *(*reduced)(struct Scope *s, const Node *n, const Index *at);
   struct Head *head;
+  // Where the kernel has brought the element of n at this offset already; null: nowhere.
+  const char *(*brought)(struct Scope *s, const Node *n, const char *pointer, const char *offset);
+  struct AttendText *attend;
 } Scope;
 
 // ---- index.c: indices as C text

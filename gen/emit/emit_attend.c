@@ -3,6 +3,7 @@
 // the weight of a row and a key.
 #include "emit.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@ typedef struct AttendText {
   const char *product[kMostScores];        // names
   const char *decode;                      // defines it, of m, key and batch
   HeadStates heads;                        // of operands that are computed
+  const char *of_key[kMostKeyValues];      // where a value of `key` is that stands in shared memory
+  int nof_key;
 } AttendText;
 
 // ---- operands ----------------------------------------------------------------------------------
@@ -75,6 +78,54 @@ static void put_function(AttendText *t, Scope *s, const char *value) {
 
 static Scope open_scope(const AttendText *t) {
   return (Scope){.group = t->e->g, .lanes = 1, .indent = "    "};
+}
+
+// The roles, a bit each, whose numbers the text is made of; 0: of something else, too.
+static unsigned roles_of(const ProductText *h, const char *text) {
+  unsigned roles = 0;
+  while (*text) {
+    size_t length = 0;
+    unsigned of_word = 0;
+    while (isalnum((unsigned char)text[length]) || text[length] == '_') length++;
+    const char *word = arena_printf(h->arena, "%.*s", (int)length, text);
+    for (int role = 0; role < AxisRoles; role++)
+      if (h->number[role] && !strcmp(word, h->number[role])) of_word |= 1u << role;
+    for (int i = 0; i < h->maps->naxes; i++)
+      if (!strcmp(word, h->axis[i])) of_word |= 1u << h->maps->axis[i].role;
+    if (length && !isdigit((unsigned char)*word) && !of_word) return 0;
+    roles |= of_word;
+    text += length ? length : 1;
+  }
+  return roles;
+}
+
+// A value of keys is brought with the tile of keys, once for all rows.
+static const char *value_of_key(Scope *s, const Node *n, const char *pointer, const char *offset) {
+  AttendText *t = s->attend;
+  Arena *arena = t->e->c->arena;
+  const char *where = arena_printf(arena, "%s + %s", pointer, offset);
+  int i = 0;
+  unsigned roles = roles_of(&t->values, offset);
+  bool of_keys = roles & kRoleK && !(roles & ~(kRoleK | kRoleBatch));
+  if (!of_keys || !attend_is_of_keys(&t->a, n)) return NULL;
+  while (i < t->nof_key && strcmp(t->of_key[i], where)) i++;
+  if (i == t->a.key_values) return NULL;
+  t->of_key[i] = where;
+  if (i == t->nof_key) t->nof_key++;
+  return arena_printf(arena, "smem.of_key[%d][of_key + key]", i);
+}
+
+static void put_values_of_keys(AttendText *t) {
+  lua_State *lua = t->e->c->lua;
+  lua_newtable(lua);
+  for (int i = 0; i < t->nof_key; i++) {
+    lua_newtable(lua);
+    hole_text(t->e, "where", t->of_key[i]);
+    hole_text(t->e, "decode", product_decoded(&t->values, kRoleBatch | kRoleK, "      ", 1,
+                                              (const char *const *)&t->of_key[i]));
+    lua_rawseti(lua, -2, i + 1);
+  }
+  lua_setfield(lua, -2, "of_key");
 }
 
 // The factor that all of a score has in common, which is applied with the exponential: that of its
@@ -372,6 +423,7 @@ static const char *exponent(AttendText *t, Scope *s, const Node *x) {
 static void put_mapped(AttendText *t, const char *name, const Masking *holding) {
   const Node *weights = t->e->g->anchor->in[0];
   Scope s = open_scope(t);
+  s.brought = value_of_key, s.attend = t;
   bind_products(t, &s);
   bind_conditions(t, &s, holding);
   const Node *power = t->e->g->attention->power;
@@ -406,6 +458,7 @@ void emit_weigh(Emitter *e) {
   Masking masking = attend_masking(e->g, &t.a);
   put_mapped(&t, "weighing", &(Masking){0});
   if (masking.count) put_masking(&t, &masking), put_mapped(&t, "plain", &masking);
+  put_values_of_keys(&t);
   tails_put(&t.values);
 }
 

@@ -236,6 +236,11 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
   const char *offset = expr_offset(s, memory, at, &step), *pointer = place_of(s, n, first);
   const char *name = expr_local(s->group, n), *type = expr_compute_type(n), *value = loaded(n);
   Arena *arena = arena_of(s);
+  const char *near = s->brought && !s->pred ? s->brought(s, n, pointer, offset) : NULL;
+  if (near) {
+    buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, type, name, near);
+    return name;
+  }
   const char *lane = step == 0 || s->lanes == 1 ? "0"
                      : step == 1                ? "j"
                                                 : arena_printf(arena, "j * %lld", (long long)step);

@@ -113,7 +113,7 @@ typedef struct Tail {       // of a product's result: moves, and maps of where t
 // of weights has no v.
 enum { kRowTail = -1, kFootTail = -2, kLoadTail = -3 }; // Node.tail of rows, columns, loads
 typedef enum HeadsUse { NoHeads, MakesScores, WeighsHeads } HeadsUse; // what products do
-enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1 };
+enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1, kMostKeyValues = 4 };
 typedef struct Weighing { // from the weights down to the power
   Node *node;
   int heavy; // the input that the power is in

@@ -170,6 +170,12 @@ static void find_issue(const Group *g, const Attention *a, int i, Operand *o) {
   free(seen);
 }
 
+// Weights that are a map may take values of keys in; a value of rows can have as many elements.
+bool attend_is_of_keys(const Attending *a, const Node *n) {
+  return !a->softmax && !a->sums && n->type.dtype == DtF32 &&
+         type_count(&n->type) == a->batch * a->keys;
+}
+
 Attending attend_problem(const Group *g) {
   const Attention *attention = g->attention;
   int count = attention->nproducts;
@@ -194,6 +200,8 @@ Attending attend_problem(const Group *g) {
       die("%s: an operand of attention does not lie in runs", g->anchor->name);
     if (!o->piece) find_issue(g, attention, i, o);
   }
+  for (int i = 0; i < g->ninputs; i++)
+    if (attend_is_of_keys(&a, g->inputs[i]) && a.key_values < kMostKeyValues) a.key_values++;
   for (int i = 1; i < 2 * count && !a.softmax && !sums; i += 2)
     if (values_are_keys(&a, i)) a.shared = i;
   return a;

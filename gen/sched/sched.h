@@ -86,15 +86,16 @@ typedef struct Attending {
   Maps scores[kMostScores];
   Operand operand[kMostHeads]; // q and k of each product, then v
   int shared;                  // the operand that v is; that of itself: none
+  int key_values;              // floats of each key that weights take in besides, at the most
   int64_t rows, keys, depth[kMostScores], width, batch;
-  int size;        // bytes of an operand's element
-  int score_issue; // instructions for each score
-  bool softmax;    // weights are found here; else they are a map of scores
+  int size, score_issue; // bytes of an operand's element; instructions for each score
+  bool softmax;          // weights are found here; else they are a map of scores
   bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
   int64_t looped;                  // over so many batches, the innermost ones
 } Attending;
 
 Attending attend_problem(const Group *g);
+bool attend_is_of_keys(const Attending *a, const Node *n); // may be one of key_values
 const char *attend_kind(const Attending *a); // in words
 int attend_parts(const Attending *a, const Tile *t); // of a tile's keys
 int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
@@ -258,8 +259,7 @@ int sched_keep_cheapest(Tile *tiles, int kept, int most, const Tile *t);
 Tile sched_pick(const Group *g, const Tile *list, int count);
 void sched_use(Group *g, const Arch *arch, const Tile *candidate); // schedules a contraction so
 
-// ---- tuning.h: measured choices of tiles, kept in a JSON file that people may read, edit and
-// ship.
+// ---- tuning.h: measured choices of tiles, kept in a JSON file that people may read and edit
 //
 //   { "schema_version": 1,
 //     "devices": { "NVIDIA H200": {

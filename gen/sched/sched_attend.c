@@ -105,7 +105,8 @@ static int smem_of(const Attending *a, const Tile *t) {
       bits = (int)ceil(ceil(steps_of(a, t) / (a->sums ? t->splits : 1)) / kWarp) * 4;
   int states = t->splits > 1 && !a->sums ? t->m * (8 + 4 * t->splits) : 0;
   if (t->splits > 1 || a->sums) states += kSmemLast;
-  return (ring > out ? ring : out) + states + (int)round_up(2 * bits, 16); // two for each tile
+  int of_keys = a->key_values * t->stages * t->n * 4;
+  return (ring > out ? ring : out) + of_keys + states + (int)round_up(2 * bits, 16); // two a tile
 }
 
 // Clocks of an SM for a tile of keys.

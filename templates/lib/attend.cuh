@@ -89,6 +89,16 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   }
 }
 
+// Starts copying a float of each key of a tile; from(key) says where it is.
+template <int kKeys, int kTileKeys, int kThreads, class From>
+__device__ __forceinline__ void load_values(float *to, int tile, From from) {
+#pragma unroll
+  for (int at = threadIdx.x; at < kTileKeys; at += kThreads) {
+    const int key = tile * kTileKeys + at;
+    nn_cp_async<4>(to + at, from(kKeys % kTileKeys == 0 || key < kKeys ? key : kKeys - 1));
+  }
+}
+
 // Where a row that is computed goes to: row r of a tile, zeros where it is past the last.
 template <class T, int kDepth, int kPanelRows = 0> struct TileRow {
   char *tile;
