@@ -46,7 +46,7 @@ struct Smem {
     struct {
       char q[kTileM * Warp::Depth::kBytes];
       char k[2][kTileKeys * Warp::Depth::kBytes];
-      char v[2][kTileKeys * Warp::Width::kBytes];
+      char v[$(k.ahead and 3 or 2)][kTileKeys * Warp::Width::kBytes];
     };
     float out[kTileM * kStaged];
   };
@@ -99,20 +99,20 @@ $(k.weighing.body)
 
 //@ part("parts/heads.cu")
   // The ring: one tile of keys and values is on its way while one is used.
-  auto load = [&](int tile, int stage) {
+  auto load = [&](int tile, char *to_keys, char *to_values) {
 //@ if keys.computed then
     compute_rows<T, $(keys.depth), kKeys, kTileKeys, kThreads, $(keys.sharing), Unit::kPanels>(
-        smem.k[stage], tile * kTileKeys, k_row);
+        to_keys, tile * kTileKeys, k_row);
 //@ else
     load_rows<MapK, kTileKeys, kThreads, Unit::kPanels>(
-        smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
+        to_keys, $(keys.pointer), tile * kTileKeys, batch);
 //@ end
 //@ if v.computed then
     compute_rows<T, $(v.depth), kKeys, kTileKeys, kThreads, $(v.sharing), Unit::kPanels>(
-        smem.v[stage], tile * kTileKeys, v_row);
+        to_values, tile * kTileKeys, v_row);
 //@ else
     load_rows<MapV, kTileKeys, kThreads, Unit::kPanels>(
-        smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
+        to_values, $(v.pointer), tile * kTileKeys, batch);
 //@ end
     nn_cp_async_commit();
   };
@@ -127,7 +127,7 @@ $(k.weighing.body)
   auto next = [](int tile) { return tile; };
 //@ end
   int tile = next(begin);
-  if (tile < end) load(tile, 0);
+  if (tile < end) load(tile, smem.k[0], smem.v[0]);
 //@ if q.computed then
   compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing), Unit::kPanels>(
       smem.q, m0, q_row);  // meanwhile
@@ -135,46 +135,86 @@ $(k.weighing.body)
   nn_cp_async_wait<0>();
   Unit::publish();
   nn_sync();
+//@ if k.ahead then
+  const int second = tile < end ? next(tile + 1) : end;
+  if (second < end) load(second, smem.k[1], smem.v[1]);
+//@ end
   Warp warp(smem.q, row0);
+  // Scores of a part of a tile, whose keys are there.
+  auto multiply = [&](const char *keys, int part, Warp::Part &to) {
+    warp.multiply(to.scores, keys + part * (kPartKeys * Warp::Depth::kPitch));
+  };
+  auto rebase = [&](int part, Warp::Part &of) {
+    const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
+//@ if k.masking then
+    if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
+      apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, plain_score);
+    } else {
+      apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
+    }
+//@ else
+    apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
+//@ end
+    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(
+        of.scores, kKeys % kTileKeys - part * kPartKeys, -nn_inf());
+    warp.rebase<kSlack>(of, kScale * kLog2e);
+  };
+  // Powers of a part, and the values that they weigh.
+  auto weigh = [&](const char *values, int part, Warp::Part &of) {
+    warp.power(of, kScale * kLog2e);
+//@ if k.weighing then
+    apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(
+        of.scores, m0 + row0, tile * kTileKeys + part * kPartKeys, weighed);
+//@ end
+    warp.weigh(of.scores, values + part * (kPartKeys * Warp::Width::kPitch));
+  };
+//@ if k.ahead then
+  // While powers of a part are computed, the scores of the next one are multiplied: of the last part
+  // of a tile the first one of the tile after it. So keys are there a tile ahead of values.
+  if (tile < end) {
+    Warp::Part parts[kParts];
+    int turn = 0;  // keys have two places, values three
+    multiply(smem.k[0], 0, parts[0]);
+    Unit::await<0>(parts[0].scores);
+#pragma unroll 1
+    do {
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        rebase(part, parts[part]);
+        if (part + 1 < kParts) {
+          multiply(smem.k[turn % 2], part + 1, parts[part + 1]);
+        } else {
+          nn_cp_async_wait<0>();
+          Unit::publish();
+          nn_sync();  // the tile after has landed for all; these keys, and values before, were read
+          const int after = next(tile + 1), then = after < end ? next(after + 1) : end;
+          if (then < end) load(then, smem.k[turn % 2], smem.v[(turn + 2) % 3]);
+          multiply(smem.k[(turn + (after < end)) % 2], 0, parts[0]);  // or for nothing
+        }
+        weigh(smem.v[turn % 3], part, parts[part]);
+        Unit::await<1>(parts[(part + 1) % kParts].scores);
+      }
+      tile = next(tile + 1), turn = turn < 5 ? turn + 1 : 0;
+    } while (tile < end);
+    Unit::await<0>(static_cast<Warp::Sums &>(warp));
+  }
+//@ else
 #pragma unroll 1
   for (int stage = 0; tile < end; stage ^= 1) {
     nn_cp_async_wait<0>();
     Unit::publish();
     nn_sync();  // this tile has landed for all, and the one before it has been read by all
     const int after = next(tile + 1);
-    if (after < end) load(after, stage ^ 1);
+    if (after < end) load(after, smem.k[stage ^ 1], smem.v[stage ^ 1]);
     // The scores of a part are multiplied while the powers of the one before it are computed.
-    auto multiply = [&](int part, Warp::Part &to) {
-      warp.multiply(to.scores, smem.k[stage] + part * (kPartKeys * Warp::Depth::kPitch));
-    };
-    auto rebase = [&](int part, Warp::Part &of) {
-      const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
-//@ if k.masking then
-      if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
-        apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, plain_score);
-      } else {
-        apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
-      }
-//@ else
-      apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
-//@ end
-      if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(
-          of.scores, kKeys % kTileKeys - part * kPartKeys, -nn_inf());
-      warp.rebase<kSlack>(of, kScale * kLog2e);
-    };
     Warp::Part parts[kParts];
-    multiply(0, parts[0]);
+    multiply(smem.k[stage], 0, parts[0]);
     Unit::await<0>(parts[0].scores);
     rebase(0, parts[0]);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
-      if (part + 1 < kParts) multiply(part + 1, parts[part + 1]);
-      warp.power(parts[part], kScale * kLog2e);
-//@ if k.weighing then
-      apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(
-          parts[part].scores, m0 + row0, tile * kTileKeys + part * kPartKeys, weighed);
-//@ end
-      warp.weigh(parts[part].scores, smem.v[stage] + part * (kPartKeys * Warp::Width::kPitch));
+      if (part + 1 < kParts) multiply(smem.k[stage], part + 1, parts[part + 1]);
+      weigh(smem.v[stage], part, parts[part]);
       if (part + 1 < kParts) {
         Unit::await<1>(parts[part + 1].scores);
         rebase(part + 1, parts[part + 1]);
@@ -183,6 +223,7 @@ $(k.weighing.body)
     Unit::await<0>(static_cast<Warp::Sums &>(warp));
     tile = after;
   }
+//@ end
   Unit::keep(warp);
   warp.settle(kScale * kLog2e);
 

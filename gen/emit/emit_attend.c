@@ -335,6 +335,7 @@ static void put_rows(AttendText *t) {
   TileShares shares = attend_tiles(e->g, &t->a, tile);
   hole_int(e, "n", t->a.width);
   hole_int(e, "parts", attend_parts(&t->a, tile));
+  hole_bool(e, "ahead", attend_ahead(&t->a, tile));
   hole_int(e, "staged", attend_staged(&t->a));
   hole_bool(e, "descends", shares.skipped_first > shares.skipped_last);
 }

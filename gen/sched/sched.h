@@ -98,6 +98,7 @@ Attending attend_problem(const Group *g);
 bool attend_is_of_keys(const Attending *a, const Node *n); // may be one of key_values
 const char *attend_kind(const Attending *a); // in words
 int attend_parts(const Attending *a, const Tile *t); // of a tile's keys
+bool attend_ahead(const Attending *a, const Tile *t); // is the next tile's first one multiplied
 int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
 void sched_attend(Group *g, const Arch *arch);
 int attend_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many

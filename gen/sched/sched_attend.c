@@ -101,6 +101,7 @@ static int key_bytes(const Attending *a) {
 
 static int smem_of(const Attending *a, const Tile *t) {
   int ring = (a->sums ? t->stages : 1) * t->m * query_bytes(a) + t->stages * t->n * key_bytes(a);
+  if (attend_ahead(a, t)) ring += t->n * row_bytes(a, a->width); // values are used longer than keys
   int out = t->m * (a->sums ? t->n : attend_staged(a)) * 4,
       bits = (int)ceil(ceil(steps_of(a, t) / (a->sums ? t->splits : 1)) / kWarp) * 4;
   int states = t->splits > 1 && !a->sums ? t->m * (8 + 4 * t->splits) : 0;
@@ -201,10 +202,11 @@ static bool keeps_queries(const Attending *a) { // in registers (lib/attend_wgmm
 
 // Warps read no keys and values, so that the rest takes less than kOtherRegs.
 static int wgmma_registers(const Attending *a, const Tile *t) {
-  enum { kLess = 32, kPlaces = 24 }; // kPlaces: those of queries that are not kept
+  enum { kLess = 32, kLessOfFew = 8, kPlaces = 24 }; // kPlaces: those of queries that are not kept
   int width = row_bytes(a, a->width) / a->size, queries = query_bytes(a) / a->size;
   int sums = t->tm * (width + a->nproducts * t->n) / kWarp - kLess;
-  sums += (a->nproducts - 1) * (t->n / 2 - kSecondRegs); // two values of each key
+  sums += (a->nproducts - 1) * ((t->n > 64 ? t->n / 2 : 0) - kSecondRegs);
+  if (!a->softmax && a->score_issue <= 2 + 2 * a->nproducts) sums -= kLessOfFew; // few values at hand
   return sums + (keeps_queries(a) ? t->tm * queries / kWarp : kPlaces);
 }
 
@@ -237,6 +239,10 @@ int attend_parts(const Attending *a, const Tile *t) {
   bool whole = a->softmax && u->part_keys && t->n % u->part_keys == 0;
   bool fits = whole && t->tm * a->width <= u->part_outputs;
   return fits ? t->n / u->part_keys : 1;
+}
+
+bool attend_ahead(const Attending *a, const Tile *t) {
+  return t->unit->in_flight && attend_parts(a, t) > 1 && a->width > 32;
 }
 
 // ---- what a tile costs -------------------------------------------------------------------------
@@ -305,8 +311,8 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
   double keys = ceil(steps_of(a, t) / t->splits) * attend_share(g, a, t);
   double rounds = ceil(on_sm / t->blocks), loaded = loaded_of(a, t);
   TileClocks c = clocks_of(a, t, arch);
-  bool meanwhile = t->unit->in_flight && attend_parts(a, t) > 1; // are parts multiplied
-  double alone = (c.exponentials + c.issue + (meanwhile ? 0 : c.math)) / warps * kSchedulers;
+  double alone = c.exponentials + c.issue + (attend_ahead(a, t) ? 0 : c.math);
+  alone *= kSchedulers / warps;
   double chain = (double)key_bytes(a) / kRowUnit * unit_of(t)->chain;
   double first = 0; // of all blocks of an SM: no product runs meanwhile
   if (a->softmax) {
