@@ -305,14 +305,23 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
          2 * tile_blocks(a, t) * part / arch->l2_rate;
 }
 
+// What is left of powers, instructions and products one after the other where so many groups of four
+// warps share an SM: fitted to twenty kernels on an H200 (tests/bench/NOTES.md). Groups of one block
+// that have a softmax wait for each other.
+static double group_share(const Attending *a, const Tile *t, double groups) {
+  double waits = a->softmax ? 0.05 * (t->threads / (kSchedulers * kWarp) - 1) : 0;
+  return waits + (attend_parts(a, t) > 1 ? 0.5 + 0.9 / groups : 0.45 + 1.25 / groups);
+}
+
 static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
   double clock = 1 / (arch->clock * 1e9), warps = t->threads / (double)kWarp;
   double blocks = tile_blocks(a, t), on_sm = ceil(blocks / arch->sms);
   double keys = ceil(steps_of(a, t) / t->splits) * attend_share(g, a, t);
   double rounds = ceil(on_sm / t->blocks), loaded = loaded_of(a, t);
   TileClocks c = clocks_of(a, t, arch);
-  double alone = c.exponentials + c.issue + (attend_ahead(a, t) ? 0 : c.math);
-  alone *= kSchedulers / warps;
+  double all = c.exponentials + c.issue + c.math, groups = on_sm / rounds * warps / kSchedulers;
+  double waits = t->unit->tensor_cores ? on_sm * keys * all * group_share(a, t, groups) : 0;
+  double alone = (c.exponentials + c.issue + c.math) / warps * kSchedulers;
   double chain = (double)key_bytes(a) / kRowUnit * unit_of(t)->chain;
   double first = 0; // of all blocks of an SM: no product runs meanwhile
   if (a->softmax) {
@@ -327,7 +336,7 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
                .issue = on_sm * keys * c.issue * clock,
                .l2 = on_sm * keys * loaded / (arch->l2_rate / arch->sms),
                .dram = sched_dram_seconds(g, arch),
-               .wait = rounds * keys * (alone + chain) * clock,
+               .wait = fmax(waits, rounds * keys * (alone + chain)) * clock,
                .fill = (kLoadClocks * 2 + first) * clock,
                .split = split_seconds(a, t, arch),
                .gap = arch->launch_gap};

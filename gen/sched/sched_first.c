@@ -150,6 +150,8 @@ static void join(Group *product, Group *rows) {
   product->ops = arena_printf(arena, "%s+%s", rows->ops, product->ops);
 }
 
+static const double kNoWorse = 1.04; // what the model cannot tell from as good: one kernel less
+
 // Joins the rows of the product's left operand, if that is cheaper; why not, by their value.
 static void join_first(Group *product, const Arch *arch) {
   Product p = contract_product(product);
@@ -166,7 +168,7 @@ static void join_first(Group *product, const Arch *arch) {
     double at_once = fmin((double)product->tile.grid[0], (double)arch->sms * product->tile.blocks);
     double jobs = ceil((double)ceil_div(rows->tile.grid[0], rows->tile.runs) / at_once);
     joined = joined_tile(product, &cost, waiting_seconds(product, arch, jobs));
-    if (joined.seconds >= alone.seconds + product->tile.seconds)
+    if (joined.seconds >= (alone.seconds + product->tile.seconds) * kNoWorse)
       reason = "the product would wait longer for its rows than a launch takes";
   }
   if (reason) {

@@ -33,7 +33,7 @@ for shape in "rows=5 width=20" "rows=130 width=300" "rows=300 width=32" "rows=33
   few 7 || continue
   ok "rows of $shape" joined $shape
 done
-runs() { build/nngen show models/block.lua --dtype bf16 --set batch=8 --kernel qkv |
+runs() { build/nngen show $model --cuda --set case=layer rows=12000 width=256 columns=1024 |
   grep -q 'kRuns = [2-9]'; }
 ok "many rows: jobs of several runs" runs
 # Where they stay apart, with the reason.
