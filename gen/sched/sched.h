@@ -77,9 +77,8 @@ int operand_taps(const Maps *m, int tensor);
 
 // ---- sched_attend.c ----------------------------------------------------------------------------
 
-// Attention: rows of `scores` are those of `values`, on the same axes in the same order; the
-// columns of the first are what the second sums over, the keys. The left operand of `values` is
-// seen in the dimensions of scores.
+// Attention: rows of `scores` are those of `values`, on the same axes; what the second sums over
+// are the columns of the first, the keys. `values` sees its left operand in dimensions of scores.
 typedef struct Attending {
   Product values;
   int nproducts;

@@ -50,6 +50,8 @@ layers() { # layers MODEL N [OPTION...]: kernels of the plan
 ok "a transformer block: five kernels, of which the first begins with the norm of its input" \
   layers block 5
 ok "the same in fp16" layers block 5 --dtype fp16
+ok "where blocks of products follow each other, norms are kernels" layers block 7 --dtype bf16 \
+  --set batch=8
 bert() { # kernels that each further layer adds
   local one two
   one=$(build/nngen show models/bert.lua --set layers=2 | grep -c '^# kernel.*infer')
