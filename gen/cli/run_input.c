@@ -3,14 +3,18 @@
 #include "cli.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+static const uint64_t kStep = 0x9e3779b97f4a7c15u; // of splitmix64's state, for each number
 
 // A seeded normal value: splitmix64, then Box and Muller.
 static double next_normal(uint64_t *state) {
   double u[2];
   for (int i = 0; i < 2; i++) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    uint64_t z = *state += kStep;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     u[i] = (double)((z ^ z >> 31) >> 11) * 0x1p-53;
@@ -122,6 +126,39 @@ static const char *given_file(const Cli *cli, const PlanTensor *t) {
   return NULL;
 }
 
+typedef struct Noise { // a part of an input
+  uint64_t state;
+  double *values;
+  int64_t count;
+} Noise;
+
+static void *make_noise(void *arg) {
+  Noise *n = arg;
+  for (int64_t i = 0; i < n->count; i++) n->values[i] = (float)next_normal(&n->state);
+  return NULL;
+}
+
+// Large inputs by several threads; the values are the same.
+static void fill_noise(uint64_t state, double *values, int64_t count) {
+  enum { kMostThreads = 16, kLeast = 1 << 20 }; // kLeast: values of a thread
+  enum { kNumbers = 2 };                        // that a value takes
+  int64_t parts = count / kLeast, cores = sysconf(_SC_NPROCESSORS_ONLN);
+  parts = parts < 1 ? 1 : parts < cores ? parts : cores;
+  if (parts > kMostThreads) parts = kMostThreads;
+  Noise noise[kMostThreads];
+  pthread_t threads[kMostThreads];
+  bool started[kMostThreads] = {false};
+  for (int64_t p = parts - 1; p >= 0; p--) {
+    int64_t begin = count * p / parts;
+    noise[p] = (Noise){state + kNumbers * kStep * (uint64_t)begin, values + begin,
+                       count * (p + 1) / parts - begin};
+    started[p] = p > 0 && !pthread_create(&threads[p], NULL, make_noise, &noise[p]);
+    if (!started[p]) make_noise(&noise[p]);
+  }
+  for (int64_t p = 1; p < parts; p++)
+    if (started[p]) pthread_join(threads[p], NULL);
+}
+
 static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values, Error *err) {
   const char *path = given_file(r->cli, t);
   if (path && ends_with(path, ".png")) return fill_from_png(path, t, values, err);
@@ -138,9 +175,9 @@ static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values
   r->input_note = "seeded normal noise";
   uint64_t state = seed * 0x2545f4914f6cdd1du + 88172645463325252u;
   int64_t below = r->compiler.graph->nodes[t->value]->attr.below;
-  for (int64_t i = 0; i < tensor_count(t); i++)
-    values[i] = dtype_is_float(t->dtype) ? (float)next_normal(&state)
-                                         : next_integer(&state, t->dtype, below);
+  if (dtype_is_float(t->dtype)) fill_noise(state, values, tensor_count(t));
+  for (int64_t i = 0; !dtype_is_float(t->dtype) && i < tensor_count(t); i++)
+    values[i] = next_integer(&state, t->dtype, below);
   return ExitOk;
 }
 
@@ -201,13 +238,12 @@ int run_read_inputs(Run *r, uint64_t seed, Error *err) {
   r->inputs = base_alloc((size_t)r->plan->ntensors, sizeof *r->inputs);
   // Each input has noise of its own: of equal ones, differences would be 0 and exchanged operands
   // right.
-  const uint64_t next = 0x9e3779b97f4a7c15u;
   for (int i = 0; !code && i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleInput) continue;
     r->inputs[i] = base_alloc((size_t)tensor_count(t), sizeof *r->inputs[i]);
     code = fill_input(r, t, seed, r->inputs[i], err);
-    seed += next;
+    seed += kStep;
   }
   return code;
 }
