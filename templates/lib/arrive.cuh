@@ -94,9 +94,9 @@ __device__ inline float sum_columns(float *shared, const Vec<float, kLanes> &par
 }
 
 // The same where lanes keep outputs: adds up the rows of a warp, of which each lane brings its sums
-// of kLanes columns from `column` on, those with the same lane % 4 of the same ones. `sums` receives
-// them.
-template <int kLanes>
+// of kLanes columns from `column` on, those with the same lane % 4 of the same ones. `sums` takes
+// them; kAdds: they are added to what is there, those of a column always by the same lane.
+template <bool kAdds, int kLanes>
 __device__ inline void sum_rows(float *sums, int column, Vec<float, kLanes> part) {
   const int lane = threadIdx.x % kWarp;
 #pragma unroll
@@ -114,7 +114,13 @@ __device__ inline void sum_rows(float *sums, int column, Vec<float, kLanes> part
       part[0] += nn_shfl_xor(part[0], bit);
     }
   }
-  if (!(lane & (32 / kLanes - 4))) sums[column] = part[0];
+  if (!(lane & (32 / kLanes - 4))) sums[column] = kAdds ? sums[column] + part[0] : part[0];
+}
+
+// Clears the sums of all warps. These add to them after the next barrier.
+template <int kThreads, int kSums, int kWarps, int kColumns>
+__device__ inline void clear_sums(float (&sums)[kSums][kWarps][kColumns]) {
+  for (int at = threadIdx.x; at < kSums * kWarps * kColumns; at += kThreads) sums[0][0][at] = 0.f;
 }
 
 // Adds the sums of a column that each warp has, in order.
@@ -127,25 +133,38 @@ __device__ inline float sum_warps(const float (&sums)[kWarps][kColumns], int col
 }
 
 // Adds the values of kBlocks blocks, in order: of groups of kGroup first, each by the last block of
-// the group to arrive, then of all groups by the last of those. True for that one, with the sums in
-// `sum`. A thread that owns a value keeps it at `place`: [sums][blocks, then groups] rows of
-// kStride floats.
+// the group to arrive, then of all groups by the last of those; kGroup is kBlocks: of all, by the
+// last of all. True for that one, with the sums in `sum`. A thread that owns a value keeps it at
+// `place`: [sums][blocks, then groups] rows of kStride floats. There is a count for each group, and
+// one more.
 template <int kBlocks, int kGroup, int kStride, int kSums>
 __device__ inline bool sum_blocks(float (&sum)[kSums], bool owns, float *place, int block,
                                   int *counts, bool *last) {
-  constexpr int kGroups = (kBlocks + kGroup - 1) / kGroup, kRows = kBlocks + kGroups;
+  constexpr int kGroups = kGroup < kBlocks ? (kBlocks + kGroup - 1) / kGroup : 0;
+  constexpr int kRows = kBlocks + kGroups, kAtOnce = kSums < 3 ? 16 : 8;
   const int group = block / kGroup, begin = group * kGroup;
   const int size = begin + kGroup < kBlocks ? kGroup : kBlocks - begin;
   // Keeps the sums in row `to`; the last of `count` blocks adds the rows from `first` on.
   auto meet = [&](int to, int *counter, int count, int first) {
     for (int s = 0; owns && s < kSums; ++s) place[(s * kRows + to) * kStride] = sum[s];
     if (!last_to_arrive(counter, count, last)) return false;
-    for (int s = 0; owns && s < kSums; ++s) {
-      sum[s] = 0.f;
-      for (int b = 0; b < count; ++b) sum[s] += place[(s * kRows + first + b) * kStride];
+    for (int s = 0; s < kSums; ++s) sum[s] = 0.f;
+#pragma unroll 1
+    for (int b = 0; owns && b < count; b += kAtOnce) {
+      float part[kSums][kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+        for (int s = 0; s < kSums; ++s)
+          part[s][i] = b + i < count ? place[(s * kRows + first + b + i) * kStride] : 0.f;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+        for (int s = 0; s < kSums; ++s) sum[s] += part[s][i];
     }
     return true;
   };
+  if constexpr (kGroups == 0) return meet(block, counts, kBlocks, 0);
   return meet(block, counts + group, size, begin) &&
          meet(kBlocks + group, counts + kGroups, kGroups, kBlocks);
 }
