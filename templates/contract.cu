@@ -54,6 +54,12 @@ constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added f
 constexpr int kPartCounts = $(k.part_counts);  // counters of a tile
 //@ end
 //@ if #k.columns > 0 then
+//@ if k.own then
+constexpr int kApart = 4;  // lanes from one to the next one with the same columns
+//@ else
+constexpr int kApart = kTileN / kLanes;  // threads from one to the next one with the same columns
+//@ end
+constexpr int kWhole = kApart < kWarp ? kWarp : kApart;  // threads: warps that have all columns
 constexpr int kMeeting = $(k.meeting);  // blocks, each with its sums of the same columns
 constexpr int kGroup = $(k.group);  // of these, whose sums are added first; all: at once
 constexpr int kGroups = kGroup < kMeeting ? (kMeeting + kGroup - 1) / kGroup : 0;
@@ -141,15 +147,20 @@ __device__ __forceinline__ Place place_of(int tile) {
 //@ end
 
 struct Smem {
-//@ local columns = #k.columns > 0 and ("columns[%d][kThreads / kWarp][kTileN]"):format(#k.columns)
-//@ local after = not k.own and "out[kTileM * kTileN]" or not k.walks and columns
-//@ if after then
+//@ local columns = #k.columns > 0 and ("columns[%d][kThreads / kWhole][kTileN]"):format(#k.columns)
+//@ local out = not k.own and "out[kTileM * kTileN]"
+//@ if out or columns and not k.walks then
   union {
     struct {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float $(after);
+//@ if out then
+    float $(out);
+//@ end
+//@ if columns then
+    float $(columns);
+//@ end
   };
 //@ else
   char a[kStages][kTileM * kRowBytes];
@@ -372,7 +383,7 @@ $(k.row_states.stores)
   clear_sums<kThreads>(smem.columns);
   auto add_rows = [&](int column) {
 //@ for i, c in ipairs(k.columns) do
-    sum_rows<true>(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
+    sum_rows<true, kApart>(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
 //@ end
   };
 
@@ -389,7 +400,7 @@ $(k.row_states.stores)
   nn_sync();  // the last block of k has been read
   auto add_rows = [&](int column) {
 //@ for i, c in ipairs(k.columns) do
-    sum_rows<false>(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
+    sum_rows<false, kApart>(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
 //@ end
   };
   each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
@@ -422,17 +433,18 @@ $(k.row_states.stores)
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.
   static_assert(kTileN <= kThreads, "a thread for every column");
-  nn_sync();  // $(k.own and "the sums of all warps are there" or "the staged outputs have been read")
-//@ local owned = k.own and "tid" or "owned_column<kTileN, kLanes>(tid)"
-  const int sum_n = $(k.walks and "" or "n0 + ")$(owned);
+//@ if not k.own then
+  nn_sync();  // the staged outputs have been read
+//@ for i, c in ipairs(k.columns) do
+  sum_rows<false, kApart>(smem.columns[$(i - 1)][tid / kWhole], tid % kApart * kLanes, $(c.name));
+//@ end
+//@ end
+  nn_sync();  // the sums of all warps are there
+  const int sum_n = $(k.walks and "" or "n0 + ")tid;
   const bool owns = tid < kTileN && sum_n < kN;
   float sums[$(#k.columns)];
 //@ for i, c in ipairs(k.columns) do
-//@ if k.own then
   sums[$(i - 1)] = owns ? sum_warps(smem.columns[$(i - 1)], tid) : 0.f;
-//@ else
-  sums[$(i - 1)] = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
-//@ end
 //@ end
 //@ if k.walks then
   float *kept = own_columns + sum_n;

@@ -163,7 +163,7 @@ sound "no fault, no complaint about sums of columns of several tiles" walks_sums
 fault "kept outputs: sums of columns begin with what was there" \
   templates/contract.cu 's/  clear_sums<kThreads>(smem.columns);//' walks_sums
 fault "kept outputs: sums of columns of a tile take the place of those before" \
-  templates/contract.cu 's/sum_rows<true>/sum_rows<false>/' walks_sums
+  templates/contract.cu 's/sum_rows<true, kApart>/sum_rows<false, kApart>/' walks_sums
 fault "sums of columns: those of the last group of blocks are forgotten" templates/lib/arrive.cuh \
   's/counts + kGroups, kGroups, kBlocks/counts + kGroups, kGroups - 1, kBlocks/' walks_sums
 fault "wgmma: across k, a step begins 8 rows late" \
@@ -192,6 +192,8 @@ fault "split k: the count is not taken back" \
   templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
 fault "sums of columns: the last row of blocks is forgotten" \
   templates/lib/arrive.cuh 's/b + i < count ?/b + i < count - 1 ?/' sums
+fault "sums of columns: lanes exchange the wrong halves" templates/lib/arrive.cuh \
+  's/upper ? part\[j\] : part\[count + j\], bit/upper ? part[count + j] : part[j], bit/' sums
 fault "sums of columns: the tiles of all images meet in one count" templates/contract.cu \
   's/(batch \* kTilesN + at.n)/at.n/' run tests/models/fusion.lua --set case=images
 fault "reduce: one thread's part is forgotten" templates/lib/reduce.cuh \
