@@ -54,9 +54,16 @@ constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added f
 constexpr int kPartCounts = $(k.part_counts);  // counters of a tile
 //@ end
 //@ if #k.columns > 0 then
-constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are added first
-constexpr int kGroups = (kTilesM + kGroup - 1) / kGroup;
-constexpr int kColumnSums = $(#k.columns) * (kTilesM + kGroups);  // rows of them in memory
+//@ if k.own then
+constexpr int kApart = 4;  // lanes from one to the next one with the same columns
+//@ else
+constexpr int kApart = kTileN / kLanes;  // threads from one to the next one with the same columns
+//@ end
+constexpr int kWhole = kApart < kWarp ? kWarp : kApart;  // threads: warps that have all columns
+constexpr int kMeeting = $(k.meeting);  // blocks, each with its sums of the same columns
+constexpr int kGroup = $(k.group);  // of these, whose sums are added first; all: at once
+constexpr int kGroups = kGroup < kMeeting ? (kMeeting + kGroup - 1) / kGroup : 0;
+constexpr int kColumnSums = $(#k.columns) * (kMeeting + kGroups);  // rows of them in memory
 //@ end
 //@ if k.row_states then
 
@@ -140,19 +147,27 @@ __device__ __forceinline__ Place place_of(int tile) {
 //@ end
 
 struct Smem {
-//@ local after = not k.own and "out[kTileM * kTileN]"
-//@ after = after or #k.columns > 0 and ("columns[%d][kThreads / kWarp][kTileN]"):format(#k.columns)
-//@ if after then
+//@ local columns = #k.columns > 0 and ("columns[%d][kThreads / kWhole][kTileN]"):format(#k.columns)
+//@ local out = not k.own and "out[kTileM * kTileN]"
+//@ if out or columns and not k.walks then
   union {
     struct {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float $(after);
+//@ if out then
+    float $(out);
+//@ end
+//@ if columns then
+    float $(columns);
+//@ end
   };
 //@ else
   char a[kStages][kTileM * kRowBytes];
   char b[kStages][kTileN * kRowBytes];
+//@ if columns then
+  float $(columns);  // of all tiles of the block
+//@ end
 //@ end
 //@ if k.taps > 0 then
   Tap taps[$(k.taps)];
@@ -361,19 +376,31 @@ $(k.row_states.stores)
 //@ local each, rows = k.pair and "each_pair" or "each_output", phased and "phase.m" or "kM"
 //@ if k.walks then
 
+//@ local given = "epilogue"
+//@ if #k.columns > 0 then
+//@ given = given .. ", add_rows"
+  static_assert(kTilesN == 1 && kBatch == 1, "all tiles of a block have the same columns");
+  clear_sums<kThreads>(smem.columns);
+  auto add_rows = [&](int column) {
+//@ for i, c in ipairs(k.columns) do
+    sum_rows<true, kApart>(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
+//@ end
+  };
+
+//@ end
   // One tile after the other: while outputs are written, the next one's first blocks are loaded.
   for (int now = blockIdx.x; now < kTiles; now += gridDim.x) {
     multiply_tile();
     const Place written = place_of(now);
     batch = written.batch;
     each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
-        product, warp_m, warp_n, written.m0, written.n0, kM, epilogue);
+        product, warp_m, warp_n, written.m0, written.n0, kM, $(given));
   }
 //@ elseif k.own and #k.columns > 0 then
   nn_sync();  // the last block of k has been read
   auto add_rows = [&](int column) {
 //@ for i, c in ipairs(k.columns) do
-    sum_rows(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
+    sum_rows<false, kApart>(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
 //@ end
   };
   each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
@@ -406,21 +433,28 @@ $(k.row_states.stores)
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.
   static_assert(kTileN <= kThreads, "a thread for every column");
-  nn_sync();  // $(k.own and "the sums of all warps are there" or "the staged outputs have been read")
-//@ local owned = k.own and "tid" or "owned_column<kTileN, kLanes>(tid)"
-  const int sum_n = n0 + $(owned);
+//@ if not k.own then
+  nn_sync();  // the staged outputs have been read
+//@ for i, c in ipairs(k.columns) do
+  sum_rows<false, kApart>(smem.columns[$(i - 1)][tid / kWhole], tid % kApart * kLanes, $(c.name));
+//@ end
+//@ end
+  nn_sync();  // the sums of all warps are there
+  const int sum_n = $(k.walks and "" or "n0 + ")tid;
   const bool owns = tid < kTileN && sum_n < kN;
   float sums[$(#k.columns)];
 //@ for i, c in ipairs(k.columns) do
-//@ if k.own then
   sums[$(i - 1)] = owns ? sum_warps(smem.columns[$(i - 1)], tid) : 0.f;
+//@ end
+//@ if k.walks then
+  float *kept = own_columns + sum_n;
+  int *met = own_met;
 //@ else
-  sums[$(i - 1)] = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
-//@ end
-//@ end
-  float *place = own_columns + batch * (kColumnSums * kN) + sum_n;
+  float *kept = own_columns + batch * (kColumnSums * kN) + sum_n;
   int *met = own_met + (batch * kTilesN + at.n) * (kGroups + 1);
-  if (!sum_blocks<kTilesM, kGroup, kN>(sums, owns, place, at.m, met, &smem.last)) return;
+//@ end
+//@ local block = k.walks and "blockIdx.x" or "at.m"
+  if (!sum_blocks<kMeeting, kGroup, kN>(sums, owns, kept, $(block), met, &smem.last)) return;
 //@ for i, c in ipairs(k.columns) do
   if (owns) {
 $(c.decode)

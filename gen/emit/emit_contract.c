@@ -277,6 +277,7 @@ static void put_columns(ProductText *h) {
     lua_rawseti(lua, -2, ++count);
   }
   lua_setfield(lua, -2, "columns");
+  hole_int(e, "meeting", e->g->tile.meeting);
   hole_int(e, "group", e->g->tile.group);
 }
 

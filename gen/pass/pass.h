@@ -79,7 +79,7 @@ struct Tile {
   const Unit *unit; // contract, attend: what multiplies
   int blocks;       // contract: blocks that should fit an SM
   int stages;       // contract: blocks of k in flight
-  int group;        // contract: blocks of rows whose sums of columns are added together
+  int meeting, group; // contract: blocks that have sums of the same columns; those added together
   int splits; // contract: parts of k, summed by the last block of each tile to arrive; reduce, scan
   int rows;   // row, reduce, scan: rows (or lane vectors) per block
   int items;  // row: accesses of a row per thread; scan: of those in flight

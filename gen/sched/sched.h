@@ -200,10 +200,14 @@ double cost_together(const double *bounds, int count);
 int tile_threads(const Tile *t);
 double tile_warps(const Tile *t);
 int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
-int tile_smem(const Tile *t, const Product *p); // bytes
+int tile_smem(const Tile *t, const Product *p, const Group *g, const Arch *arch); // bytes
 bool tile_spills(const Tile *t, const Product *p);
 bool tile_keeps(const Tile *t, const Product *p, const Group *g); // lanes keep their outputs
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch); // and blocks
+// Blocks that have sums of the same columns; of these, those whose sums are added first; how many
+// such groups there are, 0: all are added at once.
+int tile_meeting(const Tile *t, const Product *p, const Group *g, const Arch *arch);
+int meeting_group(int blocks), meeting_groups(int blocks);
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p); // tiles of all outputs
 int tile_part_group(const Tile *t);                 // parts of k whose sums are added first

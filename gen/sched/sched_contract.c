@@ -114,15 +114,15 @@ static void add_scratch(Group *g, const Product *p) {
   count_scratch(g, (sums + tiles * counts) * 4);
 }
 
-// Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
+// Sums of columns meet in memory too: those of each block, then of groups of blocks.
 static void add_column_scratch(Group *g, const Product *p) {
   Tile *t = &g->tile;
-  int64_t count = 0, blocks = product_row_tiles(p, t->m);
+  int64_t count = 0, rows = t->meeting + meeting_groups(t->meeting);
   for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
   if (!count) return;
-  t->group = (int)ceil(sqrt((double)blocks));
-  int64_t groups = ceil_div(blocks, t->group), sums = count * (blocks + groups) * p->n * p->batch;
-  int64_t counts = ceil_div(p->n, t->n) * (groups + 1) * p->batch;
+  t->group = meeting_group(t->meeting);
+  int64_t sums = count * rows * p->n * p->batch;
+  int64_t counts = ceil_div(p->n, t->n) * (meeting_groups(t->meeting) + 1) * p->batch;
   g->scratch[g->nscratch++] = (Scratch){"own_columns", DtF32, sums, false};
   g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
   count_scratch(g, (sums + counts) * 4);
@@ -153,7 +153,8 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   *t = *candidate;
   t->threads = tile_threads(t);
   t->blocks = tile_blocks_per_sm(t, &p, arch);
-  t->smem = tile_smem(t, &p);
+  t->smem = tile_smem(t, &p, g, arch);
+  t->meeting = tile_meeting(t, &p, g, arch);
   t->k = kRowBytes / p.size;
   t->lanes = tile_keeps(t, &p, g) && p.b.across ? kMostLanes / 2 : kMostLanes;
   for (int i = 0; i < g->ntails; i++)

@@ -29,6 +29,8 @@ enum {
   kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
   kLoopRegisters = 38, // of a thread, besides sums, fragments and addresses
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
+  kSumsAtOnce = 16,  // of blocks, that the last one loads for a column (lib/arrive.cuh)
+  kFewSums = 48,     // of blocks, to be loaded at once: less than to meet again takes
   kManyParts = 12,   // of k: their sums are added in groups
   kAcrossRegisters = 16, // of an operand whose floats are read singly
   kWalkRegisters = 48    // to write a tile while the next one is loaded: with 16, some spilled
@@ -48,7 +50,8 @@ static int table_rows(const Tile *t) {
   return (int)round_up(t->m, tile_threads(t) * 16 / kRowBytes);
 }
 
-int tile_smem(const Tile *t, const Product *p) {
+// Of a block for one tile.
+static int smem_of_one(const Tile *t, const Product *p) {
   int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
   int tables = p->tap_run ? tile_tap_bytes(p) + table_rows(t) * kTapBytes : 0;
   return (ring > out ? ring : out) + tables + kSmemLast;
@@ -124,7 +127,7 @@ int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
   // Each scheduler has its part of the registers, for whole warps.
   int warps = arch->regs / kSchedulers / (kWarp * (registers < most ? registers : most));
   int by_regs = warps * kSchedulers / (tile_threads(t) / kWarp);
-  int by_smem = arch->smem / (tile_smem(t, p) + kSmemPerBlock);
+  int by_smem = arch->smem / (smem_of_one(t, p) + kSmemPerBlock);
   return by_regs < by_smem ? by_regs : by_smem;
 }
 
@@ -132,14 +135,50 @@ double tile_count(const Tile *t, const Product *p) {
   return (double)(product_row_tiles(p, t->m) * ceil_div(p->n, t->n) * p->batch);
 }
 
+// Registers of a thread of a block that walks. Of few sums, as long as nothing is read beside them,
+// three for four are enough: none of the epilogues tried spilled.
+static int walk_registers(const Tile *t, const Product *p, const Group *g) {
+  int more = kWalkRegisters, few = t->tm * t->tn / kWarp * 3 / 4;
+  if (few < more && !reads_more(g, p)) more = few;
+  return t->unit->registers(t) + more;
+}
+
+// The sums of columns that the warps of a block have, of all its tiles: bytes of shared memory.
+static int kept_sums(const Tile *t, const Group *g) {
+  return column_sums(g) * tile_threads(t) / kWarp * t->n * 4;
+}
+
 // Blocks that find no room at first would begin where others end. Where operands are copied and
 // tiles alike, as many as have room take tile after tile, and load for the next while they write
-// one: if there are registers for both.
+// one: if there are registers for both. Sums of columns are then those of a block's tiles, if these
+// have the same columns, and there is shared memory for them beside the ring.
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  int per_sm = tile_blocks_per_sm(t, p, arch), registers = t->unit->registers(t) + kWalkRegisters;
-  bool alike = tile_keeps(t, p, g) && !column_sums(g) && !group_statistic(g) && p->phases == 1;
-  return alike && p->a.piece && p->b.piece && tile_count(t, p) > (double)(arch->sms * per_sm) &&
-         registers * tile_threads(t) * per_sm <= arch->regs;
+  int per_sm = tile_blocks_per_sm(t, p, arch);
+  bool alike = tile_keeps(t, p, g) && !group_statistic(g) && p->phases == 1,
+       same = !column_sums(g) || (p->n <= t->n && p->batch == 1);
+  int smem = smem_of_one(t, p) + kept_sums(t, g) + kSmemPerBlock;
+  return alike && same && p->a.piece && p->b.piece &&
+         tile_count(t, p) > (double)(arch->sms * per_sm) && smem * per_sm <= arch->smem &&
+         walk_registers(t, p, g) * tile_threads(t) * per_sm <= arch->regs;
+}
+
+int tile_smem(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
+  return smem_of_one(t, p) + (tile_walks(t, p, g, arch) ? kept_sums(t, g) : 0);
+}
+
+int tile_meeting(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
+  if (!column_sums(g)) return 0;
+  if (tile_walks(t, p, g, arch)) return arch->sms * tile_blocks_per_sm(t, p, arch);
+  return (int)product_row_tiles(p, t->m);
+}
+
+int meeting_group(int blocks) {
+  return blocks <= kFewSums ? blocks : (int)ceil(sqrt(blocks));
+}
+
+int meeting_groups(int blocks) {
+  int group = meeting_group(blocks);
+  return group < blocks ? (int)ceil_div(blocks, group) : 0;
 }
 
 int64_t tile_step(const Tile *t, const Product *p) {
@@ -250,6 +289,14 @@ static double split_seconds(const Tile *t, double blocks, const Arch *arch) {
          2 * sums / arch->l2_rate + 2 * spilled / arch->dram;
 }
 
+// The last blocks to arrive load the sums of columns of their group, and of all groups.
+static double meeting_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
+  int blocks = tile_meeting(t, p, g, arch), groups = meeting_groups(blocks);
+  if (!blocks) return 0;
+  int64_t loads = ceil_div(meeting_group(blocks), kSumsAtOnce) + ceil_div(groups, kSumsAtOnce);
+  return (groups ? 2 : 1) * kLastBlock + (double)loads * kLoadClocks;
+}
+
 // Until one block of k has been loaded: in the ring, or row after row where elements are computed.
 static double load_clocks(const Tile *t, const Product *p) {
   int at_once = tile_threads(t) * 16 / kRowBytes;
@@ -325,7 +372,8 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   double begin = tile_setup_clocks(t) + kLoadClocks, end = finish_clocks(t, p, g, arch),
          later = tile_walks(t, p, g, arch) ? end : begin + end;
   c.fill = (begin + end + later * (rounds - 1) / c.per_sm) * clock;
-  c.split = split_seconds(t, blocks, arch) + state_clocks(t, p, g) * clock;
+  c.split = split_seconds(t, blocks, arch) + state_clocks(t, p, g) * clock +
+            meeting_clocks(t, p, g, arch) * clock;
   // Without tensor cores the products are themselves what is issued.
   double math_bound = t->unit->tensor_cores ? c.math : fmax(c.math, c.issue),
          issue_bound = t->unit->tensor_cores ? c.issue : 0;

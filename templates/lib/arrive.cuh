@@ -57,52 +57,22 @@ __device__ inline bool sum_parts(float *staged, float *parts, int part, int *cou
   return meet(part, counts + 1 + group, size, begin, 1) && meet(begin, counts, kGroups, 0, kGroup);
 }
 
-// Sums down the columns of a tile. Each thread brings its sums of kLanes neighbouring columns,
-// thread t those from t * kLanes % kColumns on; thread t < kColumns receives the sum of one column,
-// in a fixed order. `shared` has a place for each value.
-template <int kLanes> constexpr int kColumnChunk = kLanes < 4 ? kLanes : 4;
-
-// The column of thread t: the chunks of a vector are kept apart, so that neighbours
-// write neighbours.
-template <int kColumns, int kLanes> __device__ inline int owned_column(int t) {
-  constexpr int kChunk = kColumnChunk<kLanes>, kPerRow = kColumns / kLanes;
-  return t / kChunk % kPerRow * kLanes + t / kChunk / kPerRow * kChunk + t % kChunk;
-}
-
-template <int kThreads, int kColumns, int kLanes>
-__device__ inline float sum_columns(float *shared, const Vec<float, kLanes> &part) {
-  constexpr int kChunk = kColumnChunk<kLanes>, kPerRow = kColumns / kLanes,
-                kHalves = kLanes / kChunk;
-  const int t = threadIdx.x;
-  // Rows shorter than the banks turn their halves, so that eight threads store to all banks.
-  auto place = [](int row, int half, int column) {
-    return row * kColumns + ((half + row * kColumns / 32) % kHalves * kPerRow + column) * kChunk;
-  };
-#pragma unroll
-  for (int h = 0; h < kHalves; ++h) {
-    Vec<float, kChunk> chunk;
-    for (int j = 0; j < kChunk; ++j) chunk[j] = part[h * kChunk + j];
-    nn_store<kChunk>(shared + place(t / kPerRow, h, t % kPerRow), chunk);
-  }
-  nn_sync();
-  float sum = 0.f;
-  if (t < kColumns)
-    for (int r = 0; r < kThreads / kPerRow; ++r)
-      sum += shared[place(r, t / kChunk / kPerRow, t / kChunk % kPerRow) + t % kChunk];
-  nn_sync();
-  return sum;
-}
-
-// The same where lanes keep outputs: adds up the rows of a warp, of which each lane brings its sums
-// of kLanes columns from `column` on, those with the same lane % 4 of the same ones. `sums` receives
-// them.
-template <int kLanes>
+// Adds up what lanes of a warp have of the same columns: kLanes of them from `column` on, the same
+// in lanes of the same lane % kApart. `sums` takes them; kAdds: they are added to what is there, those
+// of a column always by the same lane. Lanes whose columns are 128 bytes apart take other halves of
+// theirs, so that all store to other banks.
+template <bool kAdds, int kApart, int kLanes>
 __device__ inline void sum_rows(float *sums, int column, Vec<float, kLanes> part) {
+  constexpr int kMost = kLanes * kApart / kWarp;
+  constexpr int kLeft = kMost < 1 ? 1 : kMost < kLanes ? kMost : kLanes;  // columns of a lane
+  constexpr int kSpread = kWarp / kLanes, kTurned = kSpread < kApart ? kSpread : 0;
+  constexpr int kChunk = kLeft < 4 ? kLeft : 4;
   const int lane = threadIdx.x % kWarp;
+  const bool turned = lane & kTurned;
 #pragma unroll
-  for (int bit = 16, count = kLanes; bit >= 4; bit /= 2) {
-    const bool upper = lane & bit;
+  for (int bit = kWarp / 2, count = kLanes; bit >= kApart; bit /= 2) {
     if (count > 1) {  // two lanes share their columns
+      const bool upper = bool(lane & bit) != (turned && bit == kWarp / 2);
       count /= 2;
       if (upper) column += count;
 #pragma unroll
@@ -114,10 +84,25 @@ __device__ inline void sum_rows(float *sums, int column, Vec<float, kLanes> part
       part[0] += nn_shfl_xor(part[0], bit);
     }
   }
-  if (!(lane & (32 / kLanes - 4))) sums[column] = part[0];
+  if (kSpread > kApart && lane & (kSpread - kApart)) return;  // another lane has the same
+#pragma unroll
+  for (int h = 0; h < kLeft; h += kChunk) {
+    const int other = kLeft - kChunk - h, at = column + (turned && kLeft > 4 ? other : h);
+    Vec<float, kChunk> chunk;
+    for (int j = 0; j < kChunk; ++j)
+      chunk[j] = turned && kLeft > 4 ? part[other + j] : part[h + j];
+    for (int j = 0; kAdds && j < kChunk; ++j) chunk[j] += sums[at + j];
+    nn_store<kChunk>(sums + at, chunk);
+  }
 }
 
-// Adds the sums of a column that each warp has, in order.
+// Clears the sums of all warps. These add to them after the next barrier.
+template <int kThreads, int kSums, int kWarps, int kColumns>
+__device__ inline void clear_sums(float (&sums)[kSums][kWarps][kColumns]) {
+  for (int at = threadIdx.x; at < kSums * kWarps * kColumns; at += kThreads) sums[0][0][at] = 0.f;
+}
+
+// Adds the sums of a column that warps have, in order.
 template <int kWarps, int kColumns>
 __device__ inline float sum_warps(const float (&sums)[kWarps][kColumns], int column) {
   float sum = 0.f;
@@ -127,25 +112,38 @@ __device__ inline float sum_warps(const float (&sums)[kWarps][kColumns], int col
 }
 
 // Adds the values of kBlocks blocks, in order: of groups of kGroup first, each by the last block of
-// the group to arrive, then of all groups by the last of those. True for that one, with the sums in
-// `sum`. A thread that owns a value keeps it at `place`: [sums][blocks, then groups] rows of
-// kStride floats.
+// the group to arrive, then of all groups by the last of those; kGroup is kBlocks: of all, by the
+// last of all. True for that one, with the sums in `sum`. A thread that owns a value keeps it at
+// `place`: [sums][blocks, then groups] rows of kStride floats. There is a count for each group, and
+// one more.
 template <int kBlocks, int kGroup, int kStride, int kSums>
 __device__ inline bool sum_blocks(float (&sum)[kSums], bool owns, float *place, int block,
                                   int *counts, bool *last) {
-  constexpr int kGroups = (kBlocks + kGroup - 1) / kGroup, kRows = kBlocks + kGroups;
+  constexpr int kGroups = kGroup < kBlocks ? (kBlocks + kGroup - 1) / kGroup : 0;
+  constexpr int kRows = kBlocks + kGroups, kAtOnce = kSums < 3 ? 16 : 8;
   const int group = block / kGroup, begin = group * kGroup;
   const int size = begin + kGroup < kBlocks ? kGroup : kBlocks - begin;
   // Keeps the sums in row `to`; the last of `count` blocks adds the rows from `first` on.
   auto meet = [&](int to, int *counter, int count, int first) {
     for (int s = 0; owns && s < kSums; ++s) place[(s * kRows + to) * kStride] = sum[s];
     if (!last_to_arrive(counter, count, last)) return false;
-    for (int s = 0; owns && s < kSums; ++s) {
-      sum[s] = 0.f;
-      for (int b = 0; b < count; ++b) sum[s] += place[(s * kRows + first + b) * kStride];
+    for (int s = 0; s < kSums; ++s) sum[s] = 0.f;
+#pragma unroll 1
+    for (int b = 0; owns && b < count; b += kAtOnce) {
+      float part[kSums][kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+        for (int s = 0; s < kSums; ++s)
+          part[s][i] = b + i < count ? place[(s * kRows + first + b + i) * kStride] : 0.f;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+        for (int s = 0; s < kSums; ++s) sum[s] += part[s][i];
     }
     return true;
   };
+  if constexpr (kGroups == 0) return meet(block, counts, kBlocks, 0);
   return meet(block, counts + group, size, begin) &&
          meet(kBlocks + group, counts + kGroups, kGroups, kBlocks);
 }

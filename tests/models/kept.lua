@@ -1,13 +1,21 @@
 -- Products whose outputs lanes can keep, as `case` says: sums of columns beside them, halves of a
 -- gated unit, statistics of rows, a state that is changed in place.
 local nn = require "nn"
-local cfg = nn.config{case = "sums", width = 264}
+local cfg = nn.config{case = "sums", width = 264, images = 4, channels = 64, out = 72, of = "norm"}
 local cases = {}
 
-function cases.sums()
-  local x = nn.input("x", {4, 64, 15, 15})
-  nn.output("y", x:conv2d("c", {out = 72, kernel = 3, pad = 1, bias = false})
-                  :batch_norm2d("bn", {training = true}):relu())
+function cases.sums() -- `of` a norm: two of a column, which maps follow; or one or three of them
+  local x = nn.input("x", {cfg.images, cfg.channels, 15, 15})
+  local y = x:conv2d("c", {out = cfg.out, kernel = 3, pad = 1, bias = false})
+  if cfg.of == "norm" then
+    nn.output("y", y:batch_norm2d("bn", {training = true}):relu())
+    return
+  end
+  nn.output("y", y)
+  nn.output("ones", nn.sum(nn.abs(y), {1, 3, 4}))
+  if cfg.of == "one" then return end
+  nn.output("squares", nn.sum(y * y, {1, 3, 4}))
+  nn.output("positive", nn.sum(nn.relu(y), {1, 3, 4}))
 end
 
 function cases.gated()

@@ -51,4 +51,12 @@ long && try "the same of an image with one block of k, so that tiles follow befo
   product "128x128 warps 16x128 stages 5 parts 1" 132 \
   "bf16 conv 10x16x33x31 by 200x16x2x2 stride 1x1 pad 1,1,1,1" bf16 \
   "conv 10 16 33 31 200 2 2 1 1 1 1 1 1 1"
+# sums OF DTYPE [SETTING...]: of all tiles of a block, the last of which is not whole.
+sums() {
+  model "256x64 warps 32x64 stages 4 parts 1" 132 \
+    "$2 conv 152x8x15x15 by 24x8x3x3 stride 1x1 pad 1,1,1,1" $2 sums images=152 channels=8 out=24 of=$1
+}
+ok "blocks with sums of columns go on from tile to tile" sums norm bf16
+long && ok "the same of one column" sums one bf16
+long && ok "the same of three columns, in tf32" sums three tf32
 tap_done

@@ -154,6 +154,18 @@ fault "kept outputs: the next tile is written in the place of the first" \
   templates/contract.cu 's/Place written = place_of(now)/Place written = place_of(blockIdx.x)/' walks
 fault "kept outputs: the next tile is loaded from where the first one was" \
   templates/contract.cu 's/        place = place_of(tile);/        place = place_of(blockIdx.x);/' walks
+walks_sums() { # sums of columns of all tiles of a block
+  NNGEN_SIM_TIMEOUT=60 model "256x64 warps 32x64 stages 4 parts 1" 132 \
+    "bf16 conv 152x8x15x15 by 24x8x3x3 stride 1x1 pad 1,1,1,1" bf16 \
+    sums images=152 channels=8 out=24
+}
+sound "no fault, no complaint about sums of columns of several tiles" walks_sums
+fault "kept outputs: sums of columns begin with what was there" \
+  templates/contract.cu 's/  clear_sums<kThreads>(smem.columns);//' walks_sums
+fault "kept outputs: sums of columns of a tile take the place of those before" \
+  templates/contract.cu 's/sum_rows<true, kApart>/sum_rows<false, kApart>/' walks_sums
+fault "sums of columns: those of the last group of blocks are forgotten" templates/lib/arrive.cuh \
+  's/counts + kGroups, kGroups, kBlocks/counts + kGroups, kGroups - 1, kBlocks/' walks_sums
 fault "wgmma: across k, a step begins 8 rows late" \
   templates/lib/wgmma.cuh 's/step \* 2 \* kGroupBytes/(step * 2 + 1) % 8 * kGroupBytes/' groups
 fault "contract: rows begin a tap too late" \
@@ -179,7 +191,9 @@ fault "split k: the parts are read before they have arrived" templates/lib/arriv
 fault "split k: the count is not taken back" \
   templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
 fault "sums of columns: the last row of blocks is forgotten" \
-  templates/lib/arrive.cuh 's/b < count; ++b/b < count - 1; ++b/' sums
+  templates/lib/arrive.cuh 's/b + i < count ?/b + i < count - 1 ?/' sums
+fault "sums of columns: lanes exchange the wrong halves" templates/lib/arrive.cuh \
+  's/upper ? part\[j\] : part\[count + j\], bit/upper ? part[count + j] : part[j], bit/' sums
 fault "sums of columns: the tiles of all images meet in one count" templates/contract.cu \
   's/(batch \* kTilesN + at.n)/at.n/' run tests/models/fusion.lua --set case=images
 fault "reduce: one thread's part is forgotten" templates/lib/reduce.cuh \
