@@ -2,7 +2,7 @@
 #ifndef NNGEN_EMIT_H
 #define NNGEN_EMIT_H
 
-#include "gen/sched/sched.h"
+#include "gen/sched/attend.h"
 
 // ---- emit.c ------------------------------------------------------------------------------------
 void emit_pass(Compiler *c);            // CUDA text

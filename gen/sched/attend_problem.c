@@ -1,6 +1,6 @@
 // attend_problem.c: what attention, products that weigh rows by maps of scores, and sums of such
 // weights multiply: axes, where operands lie, what is summed.
-#include "sched.h"
+#include "attend.h"
 
 #include <stdlib.h>
 #include <string.h>

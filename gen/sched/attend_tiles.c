@@ -1,6 +1,6 @@
 // attend_tiles.c: which tiles of scores attention skips: those that its conditions (where) make
 // minus infinity everywhere; and which it computes without the conditions, since all hold.
-#include "sched.h"
+#include "attend.h"
 
 #include <math.h>
 

@@ -75,58 +75,6 @@ int axes_innermost(const Maps *m, AxisRole role); // the last axis of a role; -1
 bool axes_linear(const Maps *m, int tensor, const int64_t *stride, AxisRole role, int64_t *step);
 int operand_taps(const Maps *m, int tensor);
 
-// ---- sched_attend.c ----------------------------------------------------------------------------
-
-// Attention: rows of `scores` are those of `values`, on the same axes; what the second sums over
-// are the columns of the first, the keys. `values` sees its left operand in dimensions of scores.
-typedef struct Attending {
-  Product values;
-  int nproducts;
-  Maps scores[kMostScores];
-  Operand operand[kMostHeads]; // q and k of each product, then v
-  int shared;                  // the operand that v is; that of itself: none
-  int key_values;              // floats of each key that weights take in besides, at the most
-  int64_t rows, keys, depth[kMostScores], width, batch;
-  int size, score_issue; // bytes of an operand's element; instructions for each score
-  bool softmax;          // weights are found here; else they are a map of scores
-  bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
-  int64_t looped;                  // over so many batches, the innermost ones
-} Attending;
-
-Attending attend_problem(const Group *g);
-bool attend_is_of_keys(const Attending *a, const Node *n); // may be one of key_values
-const char *attend_kind(const Attending *a); // in words
-int attend_parts(const Attending *a, const Tile *t); // of a tile's keys
-bool attend_ahead(const Attending *a, const Tile *t); // is the next tile's first one multiplied
-int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
-void sched_attend(Group *g, const Arch *arch);
-int attend_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
-void attend_use(Group *g, const Arch *arch, const Tile *candidate);
-const char *attend_tile(const Group *g);
-void attend_explain(const Group *g, const Arch *arch, FILE *file);
-
-// ---- attend_tiles.c ----------------------------------------------------------------------------
-
-// The conditions (first inputs of `where`) in a score that are not made of scores themselves: a
-// tile for which each surely is `holds` is plain, computed without them. None: all tiles are.
-enum { kMostConditions = 8 };
-typedef struct Masking {
-  struct {
-    const Node *node;
-    bool holds;
-  } condition[kMostConditions];
-  int count;
-} Masking;
-
-typedef struct TileShares { // tiles of all rows and keys, as far as is known before tensors are
-  double skipped, mixed, plain;
-  double skipped_first, skipped_last; // of the first and the last rows
-} TileShares;
-
-Masking attend_masking(const Group *g, const Attending *a);
-TileShares attend_tiles(const Group *g, const Attending *a, const Tile *t);
-double attend_share(const Group *g, const Attending *a, const Tile *t); // that is not skipped
-
 // ---- span.c: interval arithmetic ---------------------------------------------------------------
 
 typedef struct Span {

@@ -6,7 +6,7 @@
 // through all tiles of weights that are added to it, or a part of them. Bounds are those of
 // products, and the units that compute exponentials: 16 a clock of an SM (CUDA C++ Programming
 // Guide, throughput of arithmetic).
-#include "sched.h"
+#include "attend.h"
 
 #include <math.h>
 #include <string.h>

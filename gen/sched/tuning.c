@@ -1,6 +1,6 @@
 // tuning.c: the file of measured tiles: read and checked (people edit it), asked by the scheduler,
 // extended by `nngen tune`.
-#include "sched.h"
+#include "attend.h"
 
 #include <errno.h>
 #include <jansson.h>
