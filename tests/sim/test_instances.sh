@@ -19,11 +19,11 @@ instances() { # instances NAME=VALUE...: so libcusim is set; the last program co
 for setting in NNGEN_SIM_CHECK=off NNGEN_SIM_CHECK=all NNGEN_SIM_COUNT=1; do
   ok "the kernel's alone, $setting" instances $setting
 done
-plain() { # the second of two kernels; their compiler notes what it is to do
+plain() { # the third of three kernels; their compiler notes what it is to do
   local factor
   printf '%s\n' '#!/bin/sh' "echo \"\$*\" >>'$work/asked'" 'exec g++ "$@"' >"$work/cxx"
   chmod +x "$work/cxx"
-  for factor in 2 3; do
+  for factor in 2 3 4; do
     : >"$work/asked"
     echo "return require 'nn'.input('x', {4}) * $factor" >"$work/model.lua"
     NNGEN_CXX="$work/cxx" NNGEN_SIM_OPTIMIZE=0 NNGEN_SIM_PRECOMPILED="$work/headers" \

@@ -9,6 +9,7 @@
 // plain text. What does not compile is compiled again whole, so that messages are of the whole.
 #include "sim/cc/cc.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -171,9 +172,13 @@ static bool make(const CompileJob *job, const Args *compiler, const char *folder
   return ok;
 }
 
+// NOTE: the first program leaves an empty file, and only the second makes it: headers that are used
+// once, as those with a planted fault, are preprocessed once.
 static bool find(const CompileJob *job, const Args *compiler, const char *folder,
                  const Text *includes, const char *path, Prefix *prefix) {
   if (read_file(path, prefix)) return true;
+  int fresh = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fresh >= 0) return close(fresh), false;
   *prefix = (Prefix){.barriers = 0};
   if (!make(job, compiler, folder, includes, prefix)) return false;
   write_file(path, folder, prefix);
