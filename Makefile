@@ -44,7 +44,8 @@ TEMPLATES := $(addprefix templates/,*.cu parts/*.cu lib/*.cuh lib/*.h embed/*)
 LUA      := $(shell find gen -name '*.lua')
 CHUNKS   := $(LUA:%.lua=$(B)/obj/%.luac)
 ASSETS   := $(LUA) $(CHUNKS) $(wildcard $(TEMPLATES))
-SIM_ASSETS := $(shell find runtime/sim/device -type f ! -name README.md)
+SIM_ASSETS := $(shell find runtime/sim/device -type f ! -name '*.s' ! -name README.md) \
+              $(B)/obj/runtime/sim/device/cusim_guard.o
 
 obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 LIB_OBJ  := $(call obj,$(filter-out gen/main.c,$(GEN_SRC)) $(RUN_SRC)) $(B)/obj/assets.o
@@ -149,6 +150,10 @@ $(B)/obj/%.o: %.S
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) -c -o $@ $<
 
+$(B)/obj/%.o: %.s
+	@mkdir -p $(@D)
+	$(CC) -c -o $@ $<
+
 # Lua files are carried as texts, which help reads, and compiled.
 $(B)/obj/compile_lua: .ci/compile_lua.c
 	@mkdir -p $(@D)
@@ -165,7 +170,7 @@ define incbin
 endef
 $(B)/obj/assets.o: $(ASSETS) .ci/incbin.sh
 	$(call incbin,assets,$(ASSETS))
-$(B)/obj/sim_assets.o: $(SIM_ASSETS) .ci/incbin.sh
+$(B)/obj/sim_assets.o: $(SIM_ASSETS) .ci/incbin.sh Makefile
 	$(call incbin,sim_assets,$(SIM_ASSETS))
 
 # Beside the tests, so that they run on a machine without the package.

@@ -5,7 +5,7 @@
 # that it reads; whatever else is asked goes to the compiler as it is.
 here=${0%/*} name=${0##*/}
 real=$(PATH=${PATH#"$here:"} command -v "$name") || { echo "$name: not found" >&2; exit 127; }
-out= reads="kernels.ii device/cusim_guard.s"
+out= reads="kernels.ii device/cusim_guard.o"
 case " $* " in
   *" kernels.ii "*" -o kernels.s "*) out=kernels.s ;;
   *" kernels.ii "*" -o image.so "*) out=image.so ;;

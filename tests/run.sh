@@ -6,6 +6,9 @@
 set -u
 export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && echo 2400 ||
   echo 600)}
+# Which of like cases the long run takes (`few` in tap.sh): others after each commit.
+export NNGEN_TEST_TURN=${NNGEN_TEST_TURN:-$([ "${NNGEN_TEST_LONG:-}" ] &&
+  git log -1 --format=%ct 2>/dev/null || echo 0)}
 export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} # the device of every test
 jobs=${NNGEN_JOBS:-$(nproc)}
 # Most of a test's time is the host's compiler, at work on kernels that run for milliseconds: it
@@ -71,5 +74,6 @@ for counts in "$out"/*.counts; do
   read -r p f s <"$counts"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
+[ "${NNGEN_TEST_LONG:-}" ] && echo "the turn of like cases: NNGEN_TEST_TURN=$NNGEN_TEST_TURN"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

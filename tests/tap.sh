@@ -17,13 +17,22 @@ ok() { # ok NAME COMMAND...: the command must succeed; its output is shown when 
     tail -15 "$work/out" | sed 's/^/#   /'
   fi
 }
+export NNGEN_TEST_TURN=${NNGEN_TEST_TURN:-0}
 # Also what takes long, and shows little that the rest does not.
 long() { [ "${NNGEN_TEST_LONG:-}" ]; }
-# few N [LIST]: for a list of cases much like each other, as `few N || continue`: true for every
-# N-th call, the first among them; in the long run for all. Calls with another LIST are counted
+# few N[/M] [LIST]: for a list of cases much like each other, as `few N || continue`: true for every
+# N-th call, the first among them; in the long run for all, or every M-th: which ones, the turn says
+# (NNGEN_TEST_TURN), so that runs of M commits have them all. Calls with another LIST are counted
 # apart, as those of two lists whose cases take turns must be.
 declare -A few_calls=()
-few() { long || [ $((few_calls[${2:-all}]++ % $1)) = 0 ]; }
+few() {
+  local every=${1%/*} turn=0
+  if long; then
+    every=1
+    [[ "$1" == */* ]] && every=${1#*/} turn=$NNGEN_TEST_TURN
+  fi
+  [ $(((few_calls[${2:-all}]++ + turn) % every)) = 0 ]
+}
 skip() { # skip NAME WHY
   tap_n=$((tap_n + 1))
   echo "ok $tap_n - $1 # SKIP $2"

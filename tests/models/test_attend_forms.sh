@@ -35,9 +35,9 @@ same() { # same FORM DTYPE GATE: the kernels against the oracle, the outputs aga
 [ "$python" ] && $python tests/models/attend_forms.py "$work" $forms
 i=0
 for form in $forms; do
-  few 12 || continue
-  [ "$python" ] || { skip "$form" "PyTorch is not installed"; continue; }
   gates=(fp32:1e-5 fp16:3e-3) gate=${gates[i++ % 2]}
+  few 13/3 || continue
+  [ "$python" ] || { skip "$form" "PyTorch is not installed"; continue; }
   ok "$form is what it says, ${gate%:*}" same $form ${gate%:*} ${gate#*:}
 done
 differentiated() { # differentiated FORM ATTEND WEIGH: no scores in memory
@@ -49,7 +49,7 @@ for one in two_masks:2:6 differential:2:6 where_nan:1:3 both_scaled:1:3 log_soft
   turned_scores:1:3 heads_last:1:3 keys_outermost:1:3 rows:1:3 shared_q:1:3 shared_qv:1:3 \
   log_shared:1:3 sink:1:3 \
   positions_beside:1:5 einsum_groups:1:3 channels:1:3; do
-  few 12 || continue
+  few 13/3 derived || continue
   IFS=: read -r form attend weigh <<<"$one"
   ok "derivatives of $form" differentiated $form $attend $weigh
 done

@@ -6,8 +6,8 @@
 . tests/models/attention.sh
 inputs square
 for case in $(sed -n 's/.*case("\([a-z_]*\)".*/\1/p' $model); do
-  few 2 && ok "$case, fp16" run $case fp16
-  long && ok "$case, fp32" run $case fp32
+  few 4/2 && ok "$case, fp16" run $case fp16
+  long && few 1/2 fp32 && ok "$case, fp32" run $case fp32
 done
 ok "the outputs are what attention means, fp16" means fp16 3e-3
 long && ok "all, fp32" both all fp32 1e-5

@@ -9,11 +9,10 @@ compiles() { # compiles ARCH ARGUMENTS...
 }
 build/nngen doctor | grep -q '^NVRTC *not found' && missing=1 || missing=0
 ok_or_skip() { if [ $missing = 1 ]; then skip "$1" "NVRTC is not installed"; else ok "$@"; fi; }
-gpus=(sm_80 sm_90a sm_100a) turn=0
-one() { # one NAME ARGUMENTS...: for one GPU, in turn; in the short run a part of them
-  local arch=${gpus[turn % 3]}
-  few 8 || return 0
-  turn=$((turn + 1))
+gpus=(sm_80 sm_90a sm_100a) place=0
+one() { # one NAME ARGUMENTS...: for one GPU, by its place in the list; a part of them
+  local arch=${gpus[place++ % 3]}
+  few 8/2 || return 0
   ok_or_skip "$1 $arch" compiles $arch "${@:2}"
 }
 each() { # each NAME ARGUMENTS...: the same; in the long run for every GPU
@@ -34,7 +33,7 @@ for arch in "${gpus[@]}"; do
         resnet18sm_80fp16 | resnet18sm_90afp32 | resnet*sm_90afp16 | resnet18sm_100atf32)
           long || continue ;;
         resnet*) continue ;;
-        *) few 3 || continue ;;
+        *) few 4/2 mlp || continue ;;
       esac
       ok_or_skip "$model $dtype $arch" compiles $arch models/$model.lua --dtype $dtype
     done
@@ -45,10 +44,10 @@ long && ok_or_skip "resnet18 fp16 sm_90a, batch 32" compiles sm_90a \
 # Filter gradients, which read both operands across k and write a rounded copy of the filter.
 long && ok_or_skip "resnet18 tf32 train sm_90a" compiles sm_90a models/resnet18.lua --dtype tf32 \
   --entry train --set batch=128 stem=cifar size=32 classes=10 augment=false
-for place in $(long && echo 8 41); do # tiles that tuning may choose
-  dtypes=(fp32 fp16 tf32 bf16) dtype=${dtypes[place % 4]}
-  ok_or_skip "resnet18 $dtype sm_90a, batch 8, candidate $place" \
-    compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=8 --candidate $place
+for tile in $(long && echo 8 41); do # that tuning may choose
+  dtypes=(fp32 fp16 tf32 bf16) dtype=${dtypes[tile % 4]}
+  ok_or_skip "resnet18 $dtype sm_90a, batch 8, candidate $tile" \
+    compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=8 --candidate $tile
 done
 # Operands across k and in pieces, large: the tiles that take the most registers.
 long && each "large products tf32" tests/models/contraction.lua --dtype tf32 --set \

@@ -15,7 +15,7 @@ kernels() { # kernels N WORD SETTING...: so many, one of which has this in its n
 }
 joined() { kernels 1 norm_fc "$@"; }
 for case in layer rms softmax leaves sums gathered changes; do
-  few 4 || continue
+  few 7/2 || continue
   case $case in
     softmax) word=softmax_fc ;;
     changes) word=norm_mul_add_fc ;;
@@ -30,7 +30,7 @@ ok "two products read the rows: the first one makes them" kernels 2 norm_p case=
 ok "a norm behind another product's softmax" kernels 3 softmax_norm2 case=follows --dtype bf16
 for shape in "rows=5 width=20" "rows=130 width=300" "rows=300 width=32" "rows=33 width=6" \
   "rows=1000 width=8" "rows=70 width=1024 columns=64" "rows=1501 width=260 columns=200"; do
-  few 7 || continue
+  few 7/2 shapes || continue
   ok "rows of $shape" joined $shape
 done
 runs() { build/nngen show $model --cuda --set case=layer rows=12000 width=256 columns=1024 |

@@ -12,7 +12,7 @@ for case in siblings dropped diamond statistics squares groups images concat par
   heads branches turned ordered recursion beside rotary rotary_exchanged rotary_partial head_norms activations residual norms \
   group_layer \
   $(long && echo windows); do
-  few 3 || continue
+  few 5/2 || continue
   ok "$case" fused --set case=$case
 done
 tables() { # cos and sin, each once, by one kernel of five
@@ -23,7 +23,7 @@ tables() { # cos and sin, each once, by one kernel of five
 ok "tables of halves that are alike" tables
 for case in siblings statistics images concat parts cycle gated heads branches turned ordered \
   activations residual norms groups; do
-  few 5 || continue
+  few 8/2 bf16 || continue
   ok "$case, bf16" fused --set case=$case --dtype bf16
   long && ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \
     --lowering unfused

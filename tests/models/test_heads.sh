@@ -18,11 +18,11 @@ few_sizes="N=17 D=40"
 # The projection, and attention: nothing between them, for few rows.
 for dtype in fp32 fp16; do
   for form in rms layer l2 twice scaled; do
-    few 5 && ok "$form, $dtype" left 2 form=$form $few_sizes
+    few 10/2 && ok "$form, $dtype" left 2 form=$form $few_sizes
   done
   for turn in halves rotate pairs; do
-    few 4 turned && ok "norms and turned $turn, $dtype" left 2 form=rms turn=$turn $few_sizes
-    few 4 && ok "a part of the heads, turned $turn, $dtype" left 2 form=layer turn=$turn part=16 \
+    few 6/2 turned && ok "norms and turned $turn, $dtype" left 2 form=rms turn=$turn $few_sizes
+    few 6/2 part && ok "a part of the heads, turned $turn, $dtype" left 2 form=layer turn=$turn part=16 \
       $few_sizes
   done
   few 4 whole && ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
@@ -30,7 +30,7 @@ done
 ok "pairs that are stacked, of projections alone, fp16" left 2 form=none turn=stacked $few_sizes
 dtype=bf16
 for size in 20 64 80 96 128 256; do
-  few 6 && ok "turned heads of $size, bf16" right form=none turn=rotate D=$size H=2 G=1 N=33
+  few 6/2 sizes && ok "turned heads of $size, bf16" right form=none turn=rotate D=$size H=2 G=1 N=33
 done
 for rows in 1 17 129; do
   long && ok "$rows rows, bf16" right form=rms turn=halves N=$rows

@@ -11,7 +11,7 @@ kernels() { # kernels N SETTING...: so many of the entry, and right
   run "$@"
 }
 for case in layer plain rms library scaled; do
-  few 3 || continue
+  few 5/2 || continue
   ok "$case: two products" kernels 2 case=$case
 done
 ok "what the norm is added to computes it there" kernels 3 case=behind
@@ -20,7 +20,7 @@ ok "norm after norm" kernels 8 case=chain
 ok "a norm that leaves the model: the second product's kernel makes it" kernels 2 case=leaves
 for shape in "rows=130 width=300" "rows=9 width=2000 columns=5" "rows=300 width=32" \
   "rows=70 width=1024 columns=64" "rows=2 width=84"; do
-  few 2 || continue
+  few 4/2 shapes || continue
   ok "rows of several tiles, the last of fewer columns: $shape" kernels 2 case=layer $shape
 done
 ok "rows of no multiple of four stay as they are, made by the second product's kernel" kernels 2 \
@@ -30,7 +30,7 @@ exact() { run "$@" --dtype tf32 && [ "$(build/nngen show $norms --set "$@" --dty
 ok "tf32, which would round before the norm, keeps it" exact case=layer
 for dtype in fp16 bf16; do
   for case in layer rms behind several; do
-    few 3 || continue
+    few 5/2 dtypes || continue
     ok "$case, $dtype" run case=$case rows=130 --dtype $dtype
   done
 done

@@ -14,7 +14,7 @@ ok "losses and their gradients" losses
 long && ok "losses and their gradients, unfused" losses --lowering unfused
 
 for case in sgd momentum nesterov adam adamw lion muon groups scaled; do
-  few 3 && ok "20 steps, $case" optimizer $case 0
+  few 5/2 && ok "20 steps, $case" optimizer $case 0
 done
 # Two optimizers in one entry, as a GAN has them: each has its own scale of the loss and its own sums.
 cat >"$work/two.lua" <<'LUA'

@@ -25,8 +25,8 @@ found() { # found FILE SED-EXPRESSION COMMAND...: with the fault, the command fa
   echo "not found under three thread orders"
   return 1
 }
-fault() { # fault NAME FILE SED-EXPRESSION COMMAND...: in the short run, one of 32
-  few 32 || return 0
+fault() { # fault NAME FILE SED-EXPRESSION COMMAND...: in the short run, one of 40
+  few 40/3 || return 0
   ok "$1" found "${@:2}"
 }
 sound() { long && ok "$@"; } # what a fault is planted in

@@ -24,8 +24,8 @@ looped() { # looped DTYPE LENGTH OUTER INNER
   loop $2 $3 $4 $gate
 }
 for length in 1 31 32 33 1023; do
-  few 3 && ok "$length elements, innermost" looped fp32 $length 5 1
-  few 3 && ok "$length elements, across memory" looped fp32 $length 2 7
+  few 5/3 && ok "$length elements, innermost" looped fp32 $length 5 1
+  few 5/3 && ok "$length elements, across memory" looped fp32 $length 2 7
 done
 long && ok "100000 elements" looped fp32 100000 1 1
 long && ok "100000 elements, across memory" looped fp32 100000 1 3
@@ -38,7 +38,7 @@ for case in every maps integers nonfinite softly; do
 done
 for shape in "length=33 inner=1" "length=1023 inner=1" "length=20000 outer=1 inner=1" \
   "length=3 inner=40"; do
-  few 2 || continue
+  few 4/2 shapes || continue
   ok "integers, $shape" run case=integers $shape
 done
 ok "a map before and maps behind, of rows in parts" run case=maps outer=1 inner=1 length=60000

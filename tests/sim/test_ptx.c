@@ -100,13 +100,14 @@ static void test_local(void **state) {
 }
 
 // Seconds of processors, the compiler's among them, to load one function of so many bytes of text,
-// which no process has loaded before.
+// which has not been loaded before.
 static double load_time(size_t bytes) {
+  static int times;
   static char text[3 << 19];
-  size_t n = (size_t)sprintf(text, HEAD ".entry k%d(.param .u64 a)\n{\n.reg .b64 %%d<4>;\n"
+  size_t n = (size_t)sprintf(text, HEAD ".entry k%d_%d(.param .u64 a)\n{\n.reg .b64 %%d<4>;\n"
                                         ".reg .f32 %%f<200>;\n.reg .pred %%p;\n.reg .b32 %%r<4>;\n"
                                         "ld.param.u64 %%d1, [a];\nmov.u32 %%r1, %%tid.x;\n",
-                            (int)getpid());
+                            (int)getpid(), times++);
   for (int i = 0; n < bytes; i++) {
     n += (size_t)sprintf(text + n, "ld.global.f32 %%f%d, [%%d1+%d];\n"
                                    "fma.rn.f32 %%f%d, %%f%d, %%f%d, %%f%d;\n",

@@ -407,10 +407,10 @@ marked_json() {
     python3 -c 'import json, sys; assert json.load(sys.stdin)["profiled_step"] == 11'
 }
 ok "the same as JSON" marked_json
-few 3 && ok "after three" marked 4 --warmup-iters 3
-few 3 && ok "the seventh is marked" marked 7 --profile-iter 7
-few 3 && ok "the first" marked 1 --profile-iter 1
-few 3 && ok "the seventh, though three warm up" marked 7 --profile-iter 7 --warmup-iters 3
+few 4 && ok "after three" marked 4 --warmup-iters 3
+few 4 && ok "the seventh is marked" marked 7 --profile-iter 7
+few 4 && ok "the first" marked 1 --profile-iter 1
+few 4 && ok "the seventh, though three warm up" marked 7 --profile-iter 7 --warmup-iters 3
 
 # ---- ranges --------------------------------------------------------------------------------------
 nvtx=

@@ -92,6 +92,8 @@ typedef struct Text { // growing bytes, always NUL-terminated
 void text_append(Text *text, const char *bytes, size_t length);
 void text_print(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_free(Text *text);
+enum { kHashStart = 0x9e3779b9 };
+uint64_t hash_bytes(uint64_t state, const void *bytes, size_t length);
 
 // ---- the host's compiler (host.c), its folder (folder.c) ----------------------------------------
 

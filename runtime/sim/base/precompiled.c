@@ -9,16 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static uint64_t hash(uint64_t state, const char *bytes, size_t length) { // FNV-1a
-  for (size_t i = 0; i < length; i++) state = (state ^ (unsigned char)bytes[i]) * 1099511628211u;
-  return state;
-}
-
 static void name_file(const Text *headers, const Args *options, char path[kPath]) {
-  uint64_t state = hash(14695981039346656037u, headers->data, headers->length);
+  uint64_t state = hash_bytes(kHashStart, headers->data, headers->length);
   for (int i = 0; i < options->count; i++)
-    state = hash(state, options->list[i], strlen(options->list[i]) + 1);
-  state = hash(state, host_cpu(), strlen(host_cpu()));
+    state = hash_bytes(state, options->list[i], strlen(options->list[i]) + 1);
+  state = hash_bytes(state, host_cpu(), strlen(host_cpu()));
   snprintf(path, kPath, "%s/%016llx.gch", sim_settings()->precompiled, (unsigned long long)state);
 }
 

@@ -1,6 +1,6 @@
 // cc.h: from CUDA C++ to a kernel image, by the host's C++ compiler: what the files give each
-// other, in the order a program passes through them: compile.c -> rewrite.c -> kernels.c ->
-// assembly.c.
+// other, in the order a program passes through them: compile.c -> preprocess.c or prefix.c ->
+// rewrite.c -> kernels.c -> assembly.c.
 #ifndef CUSIM_CC_H
 #define CUSIM_CC_H
 
@@ -47,6 +47,7 @@ typedef struct Kernels Kernels; // those of a program that have been seen
 
 Kernels *kernels_make(void);
 void kernels_free(Kernels *kernels);
+bool kernels_any(const Kernels *kernels); // has one been noted?
 // A declaration inside namespaces, scope: "a::b::" or "". out: what must follow it.
 void kernels_note(Kernels *kernels, const char *scope, const Declaration *declaration, Text *out);
 
@@ -67,11 +68,39 @@ typedef struct CompileJob {
 // Fills image (an ELF shared object) and log. NVRTC_SUCCESS, COMPILATION or INTERNAL_ERROR.
 nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
 
+// Runs the compiler in the folder; what it says goes to the log, as a program is to read it.
+bool compiler_run(const char *folder, Args *args, Text *log);
+
+// The program's files into the folder; source.ii: what the preprocessor makes of them
+// (preprocess.c).
+bool preprocess_inputs(const CompileJob *job, const char *folder, Text *log);
+bool preprocess_header(const char *folder, const char *only, // of libcusim; null: all
+                       Text *log);
+bool preprocess(const CompileJob *job, const Args *compiler, const char *folder,
+                const char *more, // an option; or null
+                Text *log);
+bool preprocess_takes(const char *option); // it is for the source alone: the compiler needs it not
+
+// The same without the preprocessor (prefix.c, macros.c): the text that rewriting makes. False: it
+// is for the preprocessor. path: of the file that the text begins with.
+bool prefix_find(const CompileJob *job, const Args *compiler, const char *folder, char path[kPath],
+                 Text *out);
+
+typedef struct Macros Macros;
+Macros *macros_read(const char *text); // "#define NAME body" in lines; which must outlive them
+void macros_free(Macros *macros);
+// The source as the preprocessor would give it to the compiler; without the includes in front of
+// `own`. False: only the preprocessor can.
+bool macros_expand(const Macros *macros, const char *source, const char *own, Text *out);
+
 // The table of kernels and name expressions, which the image exports as cusim_image.
 void kernels_table(Kernels *kernels, const CompileJob *job, Text *out);
 
 // Rewrites preprocessed CUDA C++ into C++: shared memory, and the list of kernels at the end.
 void rewrite_source(const CompileJob *job, const char *source, Text *out);
+// A part of it, without the list. barriers: how many it has, with those before it. True: it ends
+// outside all braces.
+bool rewrite_part(Kernels *kernels, const char *source, int *barriers, Text *out);
 
 // What the compiler said, for the program's log (messages.c).
 void messages_log(const char *messages, Text *log);

@@ -1,171 +1,56 @@
 // compile.c: CUDA C++ source -> kernel image, by the host's C++ compiler.
 //
 // In a private temporary folder: the source and its in-memory headers are written out, the compiler
-// preprocesses them behind cusim.h, rewrite.c turns the result into C++, and the compiler makes a
-// shared object of it. Programs are compiled side by side; nothing here is shared between them.
+// preprocesses them behind cusim.h (preprocess.c), rewrite.c turns the result into C++, and the
+// compiler makes a shared object of it. A program that begins with the same includes as others goes
+// without the preprocessor (prefix.c). Programs are compiled side by side, and share nothing here.
 #include "sim/cc/cc.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct Asset {
-  const char *name, *begin, *end;
-} Asset;
-extern const Asset sim_assets[]; // runtime/sim/device/*
-
-static bool is_safe(const char *name) {
-  return *name && *name != '/' && !strstr(name, "..");
-}
-
-// Of the program's headers, or a file of the process's working folder, or of an include path.
-static void include_first(const CompileJob *job, const char *name, Text *text) {
-  bool given = false;
-  for (int i = 0; i < job->header_count; i++) given |= !strcmp(job->header_names[i], name);
-  char *whole = given ? NULL : realpath(name, NULL);
-  text_print(text, "#include <%s>\n", whole ? whole : name);
-  free(whole);
-}
-
-static bool is_for_source(const char *option) {
-  return !strncmp(option, "-D", 2) || !strncmp(option, "-U", 2) || !strncmp(option, "-include", 8);
-}
-
-// -D, -U and, after them, -include as a file: on the command line they would reach cusim.h, too.
-static bool write_macros(const CompileJob *job, const char *folder, Text *log) {
-  Text text = {0};
-  for (const char *const *o = job->options; *o; o++) {
-    if (!strncmp(*o, "-U", 2)) text_print(&text, "#undef %s\n", *o + 2);
-    if (strncmp(*o, "-D", 2) != 0) continue;
-    int name = (int)strcspn(*o + 2, "=");
-    const char *value = *o + 2 + name;
-    text_print(&text, "#define %.*s %s\n", name, *o + 2, *value ? value + 1 : "1");
-  }
-  for (const char *const *o = job->options; *o; o++)
-    if (!strncmp(*o, "-include", 8)) include_first(job, *o + 8, &text);
-  bool ok = !text.failed &&
-            folder_write(folder, "device/macros.h", text.data ? text.data : "", text.length, log);
-  text_free(&text);
-  return ok;
-}
-
-static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
-  for (const Asset *a = sim_assets; a->name; a++) {
-    char name[256];
-    snprintf(name, sizeof name, "%s", strstr(a->name, "device/"));
-    if (!folder_write(folder, name, a->begin, (size_t)(a->end - a->begin), log)) return false;
-  }
-  for (int i = 0; i < job->header_count; i++)
-    if (is_safe(job->header_names[i]) &&
-        !folder_write(folder, job->header_names[i], job->headers[i], strlen(job->headers[i]), log))
-      return false;
-  Text source = {0};
-  text_print(&source, "#line 1 \"%s\"\n%s\n",
-             job->name && *job->name ? job->name : "default_program", job->source);
-  bool ok = !source.failed && write_macros(job, folder, log) &&
-            folder_write(folder, "source.cu", source.data, source.length, log);
-  text_free(&source);
-  return ok;
-}
+#include <unistd.h>
 
 // ---- running the compiler -----------------------------------------------------------------------
 
 // Its messages go to the log, as a program is to read them.
-static int run_in(const char *folder, Args *args, Text *log) {
+bool compiler_run(const char *folder, Args *args, Text *log) {
   Text said = {0};
   int code = host_run(folder, args, &said, log);
   if (said.data && said.length) messages_log(said.data, log);
   text_free(&said);
-  return code;
+  return code == 0;
 }
 
-// The folder of the program's named source: headers in quotes are found there, as NVRTC finds them.
-static char *source_folder(const CompileJob *job) {
-  const char *slash = job->name ? strrchr(job->name, '/') : NULL;
-  char *folder = slash ? strndup(job->name, (size_t)(slash - job->name) + 1) : strdup(".");
-  char *whole = folder ? realpath(folder, NULL) : NULL, *option = NULL;
-  if (whole && asprintf(&option, "-iquote%s", whole) < 0) option = NULL;
-  free(folder);
-  free(whole);
-  return option;
-}
-
-static bool preprocess(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
-  char arch[64], list[64], *beside = source_folder(job);
-  snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", job->arch * 10);
-  snprintf(list, sizeof list, "-D__CUDA_ARCH_LIST__=%d", job->arch * 10);
-  Args args = *compiler;
-  args_add_all(&args, (const char *[]){"-E",
-                                  "-x",
-                                  "c++",
-                                  "-std=c++17",
-                                  "-w",
-                                  "-D__CUSIM__=1",
-                                  "-D__CUDACC__=1",
-                                  "-D__CUDACC_RTC__=1",
-                                  "-D__CUDACC_VER_MAJOR__=13", // as nvrtcVersion
-                                  "-D__CUDACC_VER_MINOR__=0",
-                                  arch,
-                                  list,
-                                  job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
-                                  job->checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0",
-                                  "-march=native",
-                                  "-nostdinc",
-                                  "-nostdinc++",
-                                  "-I.",
-                                  "-Idevice",
-                                  "-include",
-                                  "device/cusim.h",
-                                  "-include",
-                                  "device/cusim_env.h",
-                                  "-include",
-                                  "device/macros.h",
-                                  NULL});
-  for (const char *const *o = job->options; *o; o++)
-    if (!is_for_source(*o)) args_add(&args, *o);
-  if (beside) args_add(&args, beside);
-  args_add_all(&args, (const char *[]){"source.cu", "-o", "source.ii", NULL});
-  bool ok = run_in(folder, &args, log) == 0;
-  free(beside);
-  return ok;
-}
-
-static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
-  Text before = {0}, after = {0};
-  bool ok = folder_read_output(folder, "source.ii", &before, log);
-  if (ok) rewrite_source(job, before.data, &after);
-  ok = ok && !after.failed && folder_write(folder, "kernels.ii", after.data, after.length, log);
-  text_free(&before);
-  text_free(&after);
-  return ok;
-}
-
-// What cusim.h's marks in the preprocessed text tell of the compiler, whatever its name.
-typedef struct Marks {
+// What becomes of kernels.ii. Marks of cusim.h in it tell of the compiler, whatever its name.
+typedef struct Build {
+  const CompileJob *job;
+  const Args *compiler;
+  const char *folder;
+  bool prefixed; // from prefix.c: compiled behind precompiled headers, or not at all
   bool clang, fills_registers;
-} Marks;
+  Text *log;
+} Build;
 
-static Marks read_marks(const char *folder, Text *log) {
+static void read_marks(Build *build) {
   Text text = {0};
-  Marks marks = {0};
-  if (folder_read_output(folder, "source.ii", &text, log)) {
-    marks.clang = strstr(text.data, "cusim_is_clang");
-    marks.fills_registers = strstr(text.data, "cusim_fills_registers");
+  if (folder_read_output(build->folder, "kernels.ii", &text, build->log)) {
+    build->clang = strstr(text.data, "cusim_is_clang");
+    build->fills_registers = strstr(text.data, "cusim_fills_registers");
   }
   text_free(&text);
-  return marks;
 }
 
 // NOTE: Clang (up to 14) announces no bytes that it moves by memcpy and its like, but calls these:
 // tsan_abi.c has them.
 static const char moved_bytes[] = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset";
 
-static bool link_image(const Args *compiler, bool clang, const char *folder, Text *log) {
-  Args args = *compiler;
-  if (clang) args_add(&args, moved_bytes);
+static bool link_image(const Build *build) {
+  Args args = *build->compiler;
+  if (build->clang && build->job->checks & CusimTrace) args_add(&args, moved_bytes);
   args_add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,--emit-relocs",
-                                  "counted.s", "device/cusim_guard.s", "-o", "image.so",
+                                  "counted.s", "device/cusim_guard.o", "-o", "image.so",
                                   "-nostdlib", "-lm", NULL});
-  return run_in(folder, &args, log) == 0;
+  return compiler_run(build->folder, &args, build->log);
 }
 
 // Does a line of preprocessed text enter a file (1), come back to one (-1), or neither (0)?
@@ -236,43 +121,45 @@ static bool compile_precompiled(const char *folder, const Args *options, const c
 }
 
 // kernels.ii by these options, and by `last`, which say what becomes of it.
-static bool compile_kernels(const char *folder, const Args *options, bool clang,
-                            const char *const *last, Text *log) {
-  if (!clang && compile_precompiled(folder, options, last)) return true;
+static bool compile_kernels(const Build *build, const Args *options, const char *const *last) {
+  if (!build->clang && compile_precompiled(build->folder, options, last)) return true;
+  if (build->prefixed) return false;
   Args args = *options;
   args_add_all(&args, last);
-  return run_in(folder, &args, log) == 0;
+  return compiler_run(build->folder, &args, build->log);
 }
 
 // For a counted kernel: the assembly with a call per basic block, and its table (assembly.c).
 // NOTE: without sibling calls each announcement returns to the block it announces.
-static bool make_assembly(const Args *common, bool clang, const char *folder, Text *log) {
+static bool make_assembly(const Build *build, const Args *common) {
   const char *const last[] = {"-S", "-x", "c++-cpp-output", "kernels.ii", "-o", "kernels.s", NULL};
   Args args = *common;
-  args_add_all(&args, (const char *[]){clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
+  args_add_all(&args, (const char *[]){build->clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
                                         : "-fsanitize-coverage=trace-pc",
                                   "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
                                   "-fno-unroll-loops", "-fno-optimize-sibling-calls", NULL});
-  if (!clang)
+  if (!build->clang)
     args_add(&args, "-fno-thread-jumps"); // what a warp accesses at once stays at one place
   Text before = {0}, after = {0};
-  bool ok = compile_kernels(folder, &args, clang, last, log) &&
-            folder_read_output(folder, "kernels.s", &before, log);
+  bool ok = compile_kernels(build, &args, last) &&
+            folder_read_output(build->folder, "kernels.s", &before, build->log);
   if (ok) assembly_count(before.data, &after);
-  ok = ok && !after.failed && folder_write(folder, "counted.s", after.data, after.length, log);
+  ok = ok && !after.failed && folder_write(build->folder, "counted.s", after.data, after.length,
+                                         build->log);
   text_free(&before);
   text_free(&after);
   return ok;
 }
 
-// NOTE: the C library is not linked: the process has it, and to read its thousands of names takes the
-// linker a third of its time. Of libm, also in the process, a name alone would mean its oldest version.
+// NOTE: the C library is not linked: the process has it, and to read its thousands of names takes
+// the linker a third of its time. Of libm, also in the process, a name alone would mean its oldest.
 // NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows. A
 // module's variables are its own: without -Bsymbolic the process's of the same name would be taken,
 // without -fno-gnu-unique those of the first module that instantiated the same template.
-static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
-  Args args = *compiler;
-  Marks marks = read_marks(folder, log);
+static bool make_image(Build *build) {
+  const CompileJob *job = build->job;
+  Args args = *build->compiler;
+  read_marks(build);
   args_add_all(&args, (const char *[]){"-std=c++17",
                                   job->optimize,
                                   "-fexpensive-optimizations", // or multiply-adds do not contract
@@ -296,46 +183,77 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-fmax-errors=20",
                                   NULL});
   host_add_frames(&args);
-  if (!marks.clang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
-  if (marks.fills_registers)                       // with what is NaN, or huge
+  if (!build->clang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
+  if (build->fills_registers)                       // with what is NaN, or huge
     args_add(&args, "-ftrivial-auto-var-init=pattern");
 #if defined(__x86_64__)
   args_add(&args, "-mprefer-vector-width=512"); // where the host has it; else it changes nothing
   // NOTE: for AMD's processors GCC leaves sums of products uncontracted, which are faster so.
-  if (!marks.clang) args_add(&args, "--param=avoid-fma-max-bits=0");
+  if (!build->clang) args_add(&args, "--param=avoid-fma-max-bits=0");
 #endif
 #if defined(__aarch64__)
   args_add(&args, "-mno-outline-atomics"); // whose functions are in a library that is not linked
 #endif
   if (job->checks & CusimTrace) args_add(&args, "-fsanitize=thread");
-  if (job->checks & CusimTrace && marks.clang)
+  if (job->checks & CusimTrace && build->clang)
     args_add_all(&args,
                  (const char *[]){moved_bytes, "-mllvm", "-tsan-distinguish-volatile=1", NULL});
-  else if (job->checks & CusimTrace && marks.fills_registers) // GCC 11 and newer know it
+  else if (job->checks & CusimTrace && build->fills_registers) // GCC 11 and newer know it
     args_add(&args, "--param=tsan-distinguish-volatile=1");
   if (job->checks == CusimTrace)
     args_add(&args, "-fsanitize=alignment"); // branches, not to be counted
   for (const char *const *o = job->options; *o; o++)
-    if (!is_for_source(*o)) args_add(&args, *o);
+    if (!preprocess_takes(*o)) args_add(&args, *o);
   if (job->checks & CusimCount)
-    return make_assembly(&args, marks.clang, folder, log) &&
-           link_image(compiler, marks.clang && job->checks & CusimTrace, folder, log);
+    return make_assembly(build, &args) && link_image(build);
   const char *const last[] = {
-      "-shared",    "-Wl,-Bsymbolic", "-Wl,--emit-relocs",    "-x",   "c++-cpp-output",
-      "kernels.ii", "-x",             "assembler",            "device/cusim_guard.s",
-      "-x",         "none",           "-o",                   "image.so",
-      "-nostdlib",  "-lm",            NULL};
-  return compile_kernels(folder, &args, marks.clang, last, log);
+      "-shared",    "-Wl,-Bsymbolic", "-Wl,--emit-relocs",    "-x", "c++-cpp-output",
+      "kernels.ii", "-x",             "none",                 "device/cusim_guard.o",
+      "-o",         "image.so",       "-nostdlib",            "-lm", NULL};
+  return compile_kernels(build, &args, last);
+}
+
+static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
+  Text before = {0}, after = {0};
+  bool ok = folder_read_output(folder, "source.ii", &before, log);
+  if (ok) rewrite_source(job, before.data, &after);
+  ok = ok && !after.failed && folder_write(folder, "kernels.ii", after.data, after.length, log);
+  text_free(&before);
+  text_free(&after);
+  return ok;
+}
+
+// What may go wrong here goes wrong, and says why, when all is done.
+static bool make_prefixed(const CompileJob *job, const Args *compiler, const char *folder) {
+  Text text = {0}, log = {0};
+  char path[kPath];
+  Build build = {.job = job, .compiler = compiler, .folder = folder, .prefixed = true, .log = &log};
+  bool found = prefix_find(job, compiler, folder, path, &text);
+  bool ok = found && preprocess_header(folder, "device/cusim_guard.o", &log) &&
+            folder_write(folder, "kernels.ii", text.data, text.length, &log) &&
+            make_image(&build);
+  if (found && !ok) unlink(path);
+  text_free(&text);
+  text_free(&log);
+  return ok;
+}
+
+static nvrtcResult make_whole(const CompileJob *job, const Args *compiler, const char *folder,
+                              Text *log) {
+  Build build = {.job = job, .compiler = compiler, .folder = folder, .log = log};
+  if (!preprocess_inputs(job, folder, log)) return NVRTC_ERROR_INTERNAL_ERROR;
+  if (!preprocess(job, compiler, folder, NULL, log)) return NVRTC_ERROR_COMPILATION;
+  if (!rewrite(job, folder, log)) return NVRTC_ERROR_INTERNAL_ERROR;
+  return make_image(&build) ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
 }
 
 static nvrtcResult compile_in(const CompileJob *job, const char *folder, Text *image, Text *log) {
   Args compiler = {.count = 0};
   char words[1024];
   if (!host_find_compiler(&compiler, words, log)) return NVRTC_ERROR_INTERNAL_ERROR;
-  if (!write_inputs(job, folder, log)) return NVRTC_ERROR_INTERNAL_ERROR;
-  if (!preprocess(job, &compiler, folder, log)) return NVRTC_ERROR_COMPILATION;
-  if (!rewrite(job, folder, log)) return NVRTC_ERROR_INTERNAL_ERROR;
-  if (!make_image(job, &compiler, folder, log)) return NVRTC_ERROR_COMPILATION;
+  bool made = make_prefixed(job, &compiler, folder);
+  nvrtcResult r = made ? NVRTC_SUCCESS : make_whole(job, &compiler, folder, log);
+  if (r != NVRTC_SUCCESS) return r;
   if (!folder_read_output(folder, "image.so", image, log)) return NVRTC_ERROR_INTERNAL_ERROR;
   if (!host_seal_image(image)) {
     text_print(log, "libcusim: what %s made is no shared object\n", compiler.list[0]);

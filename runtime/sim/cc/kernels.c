@@ -36,6 +36,10 @@ void kernels_free(Kernels *kernels) {
   free(kernels);
 }
 
+bool kernels_any(const Kernels *kernels) {
+  return kernels->failed || kernels->count || kernels->nlimited;
+}
+
 static bool add_name(char ***names, int *count, const char *name) {
   char **grown = realloc(*names, ((size_t)*count + 1) * sizeof *grown);
   if (grown) *names = grown;

@@ -270,16 +270,12 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   return t.end;
 }
 
-void rewrite_source(const CompileJob *job, const char *source, Text *out) {
+bool rewrite_part(Kernels *kernels, const char *source, int *barriers, Text *out) {
   Rewriter *r = calloc(1, sizeof *r);
-  Kernels *kernels = r ? kernels_make() : NULL;
-  if (!kernels) {
-    free(r);
-    out->failed = true;
-    return;
-  }
+  if (!r) return out->failed = true, false;
   r->out = out;
   r->kernels = kernels;
+  r->barriers = *barriers;
   const char *p = source;
   while (*p) {
     const char *begin = token_skip_blank(p, source);
@@ -289,9 +285,22 @@ void rewrite_source(const CompileJob *job, const char *source, Text *out) {
     if (t.begin == t.end && !*begin) break;
     r->last = t;
   }
-  kernels_table(kernels, job, out);
+  bool closed = !r->depth && (!r->last.end || strchr("};", *r->last.begin));
+  *barriers = r->barriers;
   out->failed |= r->after.failed;
   text_free(&r->after);
-  kernels_free(kernels);
   free(r);
+  return closed;
+}
+
+void rewrite_source(const CompileJob *job, const char *source, Text *out) {
+  Kernels *kernels = kernels_make();
+  int barriers = 0;
+  if (!kernels) {
+    out->failed = true;
+    return;
+  }
+  rewrite_part(kernels, source, &barriers, out);
+  kernels_table(kernels, job, out);
+  kernels_free(kernels);
 }

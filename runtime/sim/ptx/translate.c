@@ -121,7 +121,7 @@ static CUresult compile(const char *folder, const Text *c_text, int checks, Text
   args_add(&args, checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0");
   args_add(&args, checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0");
   const char *const last[] = {"-shared", "-Wl,-Bsymbolic", "-x", "c++", "kernels.cc", "-x",
-                              "assembler", "device/cusim_guard.s", "-x", "none", "-o", "image.so",
+                              "none", "device/cusim_guard.o", "-o", "image.so",
                               "-nostdlib", "-lm", NULL};
   if (kind != HostClang && compile_precompiled(folder, &args, last)) return CUDA_SUCCESS;
   args_add_all(&args, last);
