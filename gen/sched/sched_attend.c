@@ -309,8 +309,8 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
 // warps share an SM: fitted to twenty kernels on an H200 (tests/bench/NOTES.md). Groups of one block
 // that have a softmax wait for each other.
 static double group_share(const Attending *a, const Tile *t, double groups) {
-  double waits = a->softmax ? 0.05 * (t->threads / (kSchedulers * kWarp) - 1) : 0;
-  return waits + (attend_parts(a, t) > 1 ? 0.5 + 0.9 / groups : 0.45 + 1.25 / groups);
+  double waits = a->softmax ? 0.02 * (t->threads / (kSchedulers * kWarp) - 1) : 0;
+  return waits + (attend_parts(a, t) > 1 ? 0.5 + 0.9 / groups : 0.4 + 1.5 / groups);
 }
 
 static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {

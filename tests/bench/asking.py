@@ -40,6 +40,7 @@ class Peers:
     def __init__(self, bench):
         self.bench, self.process, self.absent, self.answers = bench, None, None, None
         self.compile_seconds, self.late = 0, {}  # late: why a mode is not asked for again
+        self.failed = None  # what PyTorch said of a request that failed
         self.start()
 
     def start(self):
@@ -99,6 +100,7 @@ class Peers:
                     raise BrokenPipeError
                 lines.append(json.loads(line))
                 if "done" in lines[-1]:
+                    self.failed = next((l["error"] for l in lines if "error" in l), self.failed)
                     return lines
         except (BrokenPipeError, OSError):
             said = next((line["error"] for line in lines if "error" in line), "it ended early")
@@ -130,6 +132,15 @@ class Peers:
             missing.append({"missing": mode if mode == "reduce-overhead" else "compile",
                             "why": self.late[mode]})
         return lines + missing
+
+    def renew(self):
+        """Where PyTorch has failed, as when a graph's capture broke off, it may fail from then on:
+        another process takes its place."""
+        if self.failed and not self.absent:
+            note(f"PyTorch starts again: {self.failed}")
+            self.close()
+            self.start()
+        self.failed = None
 
     def kill(self):
         if self.process:

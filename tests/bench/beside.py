@@ -116,6 +116,7 @@ class Beside:
             except (OverTime, RuntimeError, OSError, ValueError, KeyError) as error:
                 missed.append(f"{name(job)}: {error}")
             peers.ask(do="forget")
+            peers.renew()
             self.clocks(name(job))
             self.store(unfinished=stage)
         if left_out:

@@ -37,6 +37,8 @@ def opening(result):
     text = "Measured on " + "; ".join(f for f in facts if f) + "."
     for commit, names in result.get("earlier", {}).items():
         text += f" Of commit {(commit or 'unknown')[:10]}: {', '.join(names)}."
+    for commit, names in result.get("peers_of", {}).items():
+        text += f" PyTorch's times, where missing, as with commit {commit[:10]}: {', '.join(names)}."
     if result.get("dry_run"):
         text = "**Dry run on libcusim and the CPU: these are no figures of a GPU.**"
     if result.get("synthetic"):
@@ -205,6 +207,29 @@ def join(results):
     return joined
 
 
+JOB = ("what", "model", "stem", "dtype", "batch", "shape", "causal")
+
+
+def job_of(line):
+    return json.dumps([line.get(key) for key in JOB])
+
+
+def fill_peers(result, earlier):
+    """PyTorch's times, which are not of our commits, of jobs that have none in the newest result:
+    those of the same PyTorch, measured with an earlier commit."""
+    if (result.get("peers") or {}).get("torch") != (earlier.get("peers") or {}).get("torch"):
+        return
+    for name in ("networks", "attention", "block", "training"):
+        lines = result.get(name) or []
+        timed = {job_of(line) for line in lines if line.get("who") == "torch" and "ms" in line}
+        ours = {job_of(line) for line in lines if line.get("who") == "nngen"} - timed
+        found = [line for line in earlier.get(name) or []
+                 if line.get("who") == "torch" and "ms" in line and job_of(line) in ours]
+        if found:
+            result[name] = lines + found
+            result.setdefault("peers_of", {}).setdefault(earlier["commit"], []).append(name)
+
+
 def newest(folder):
     stored = [read(path) for path in glob.glob(os.path.join(folder, "*.json"))]
     for result in stored:
@@ -230,6 +255,7 @@ def newest(folder):
                 result["stages"] = [s for s in result["stages"] if s.get("name") != name]
                 result["stages"] += [s for s in earlier["stages"] if s.get("name") == name]
                 result.setdefault("earlier", {}).setdefault(commit, []).append(name)
+        fill_peers(result, earlier)
     return result
 
 

@@ -183,6 +183,8 @@ shares a stage has its share of the time that is left
 joined a stage that was cut short replaces no whole one
 beside_pytorch attention, the block and training: jobs, settings, their figures
 jobs_left_out a job that has no time is left out, and named
+starts_again where PyTorch fails, another process of it goes on
+peers_filled PyTorch's times of an earlier commit stand where the newest has none, and say so
 compile_falls_back the key comparison comes first, torch.compile falls back to reduce-overhead
 END
   if [ "$python" ]; then

@@ -307,6 +307,53 @@ for line in sys.stdin:
 """
 
 
+BREAKS = r"""
+import json, sys
+broken, batch = False, 0
+for line in sys.stdin:
+    r = json.loads(line)
+    batch = r.get("batch", batch)
+    broken = broken or (r["do"] == "sample" and batch == 32)
+    if broken: print(json.dumps({"error": "a capture broke off"}))
+    elif r["do"] == "info": print(json.dumps({"torch": "0"}))
+    elif r["do"] == "sample": print(json.dumps({"variant": "eager", "samples_ms": [1.0]}))
+    print(json.dumps({"done": r["do"]}), flush=True)
+"""
+
+
+def starts_again():  # what fails leaves other jobs their figures
+    fake_peers(BREAKS)
+    b = bench(only=["networks"], seconds=100)
+    del b.networks
+    b.nngen_samples = lambda *a: [0.5]
+    b.all()
+    timed = {(r["model"], r["batch"]) for r in stored()["networks"] if r["who"] == "torch"
+             and r["dtype"] == "fp16" and "ms" in r}
+    assert timed == {(m, n) for m in ("resnet18", "resnet34") for n in (1, 256)}, timed
+
+
+def peers_filled():
+    ours = {"what": "training", "dtype": "bf16", "batch": 1, "who": "nngen", "variant": "graph"}
+    theirs = dict(ours, who="torch", variant="eager, graph", ms=4.0)
+    folder = WORK + "/results"
+    os.makedirs(folder)
+    base = {"schema_version": 1, "device": "d", "stages": []}
+    for name, more in (("a", {"commit": "aaaaaaaaaaaa", "date": "1", "peers": {"torch": "2"},
+                              "block": [dict(ours, ms=3.0), theirs]}),
+                       ("b", {"commit": "bbbbbbbbbbbb", "date": "2", "peers": {"torch": "2"},
+                              "block": [dict(ours, ms=2.0)]})):
+        with open(f"{folder}/{name}.json", "w") as f:
+            json.dump(dict(base, **more), f)
+    said = table.text(table.newest(folder))
+    assert "| training | bf16 | 1 | 2 | - | 4 | - | - | 2.00x |" in said, said
+    assert "where missing, as with commit aaaaaaaaaa: block." in said, said
+    with open(f"{folder}/a.json") as f:
+        other = json.load(f)
+    with open(f"{folder}/a.json", "w") as f:
+        json.dump(dict(other, peers={"torch": "1"}), f)
+    assert "where missing" not in table.text(table.newest(folder))
+
+
 def compile_falls_back():  # the key comparison is there before torch.compile is tried
     fake_peers(FAKE)
     asking.COMPILE_SECONDS = 2
