@@ -277,8 +277,25 @@ bool row_cut_inside(Group *g, const Arch *arch, const Tile *in, Cost *cost) {
   return row_waiting(g, sweeps) <= fit_registers(g, arch);
 }
 
+// Rows along memory: as many threads for each as leave kPerThread accesses to each, and more where
+// that is much cheaper, as where elements take hundreds of instructions.
+static void choose_along(Group *g, const Arch *arch, int64_t accesses, int64_t rows, int sweeps) {
+  enum { kPerThread = 8, kMostPerRow = 512 };
+  const double much = 0.8;
+  Tile *t = &g->tile, best = {.seconds = INFINITY};
+  int per_row = kWarp;
+  while (per_row < kMostPerRow && accesses > per_row * kPerThread) per_row *= 2;
+  for (; per_row <= kMostPerRow; per_row *= 2) {
+    t->rows = per_row == kWarp && rows >= 8 ? 8 : 1;
+    Cost c = row_cost_least(g, arch, per_row, sweeps);
+    cost_note(t, &c);
+    if (c.seconds < best.seconds * much) best = *t;
+    if (per_row * 2 > accesses) break;
+  }
+  *t = best;
+}
+
 void sched_row(Group *g, const Arch *arch) {
-  enum { kPerThread = 8, kMostPerRow = 512 }; // accesses, while there are more threads
   Tile *t = &g->tile;
   const Type *full = &g->anchor->in[0]->type;
   int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
@@ -295,8 +312,5 @@ void sched_row(Group *g, const Arch *arch) {
     choose_short(g, arch, per_row, sweeps);
     return;
   }
-  while (per_row < kMostPerRow && accesses > per_row * kPerThread) per_row *= 2;
-  t->rows = per_row == 32 && rows >= 8 ? 8 : 1;
-  Cost c = row_cost_least(g, arch, per_row, sweeps);
-  cost_note(t, &c);
+  choose_along(g, arch, accesses, rows, sweeps);
 }

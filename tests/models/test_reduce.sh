@@ -235,4 +235,19 @@ whole() {
     build/nngen show "$work/many.lua" --cuda | grep -qE '^// grid 1x([2-9][0-9]{2}|[0-9]{4})x1 '
 }
 ok "205 M elements use the whole GPU" whole
+cat >"$work/drawn.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.config{drawn = true}.drawn and nn.random({2048, 1024}, {kind = "normal"})
+          or nn.input("x", {2048, 1024})
+nn.output("y", x:softmax())
+LUA
+threads() { # threads N DRAWN: of each row
+  build/nngen show "$work/drawn.lua" --cuda --set drawn=$2 >"$work/cu"
+  local all rows
+  all=$(sed -nE 's/.*__launch_bounds__.([0-9]+).*/\1/p' "$work/cu")
+  rows=$(sed -nE 's/.*kRowsPerBlock = ([0-9]+).*/\1/p' "$work/cu")
+  [ $((all / rows)) = $1 ] || { echo "$all threads for $rows rows"; return 1; }
+}
+ok "rows of which each element takes hundreds of instructions have more threads" threads 64 true
+ok "others a warp" threads 32 false
 tap_done
