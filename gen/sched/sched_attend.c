@@ -310,7 +310,8 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
 // that have a softmax wait for each other.
 static double group_share(const Attending *a, const Tile *t, double groups) {
   double waits = a->softmax ? 0.02 * (t->threads / (kSchedulers * kWarp) - 1) : 0;
-  return waits + (attend_parts(a, t) > 1 ? 0.5 + 0.9 / groups : 0.4 + 1.5 / groups);
+  double some = fmax(1, groups); // of less than one group nothing hides anything
+  return (waits + (attend_parts(a, t) > 1 ? 0.5 + 0.9 / some : 0.4 + 1.5 / some)) * some / groups;
 }
 
 static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
