@@ -250,7 +250,8 @@ fault "attention's derivatives: powers to the base of e" \
   templates/weigh.cu 's/kLog2e = 1.4426950408889634f/kLog2e = 1.f/' \
   run tests/models/weigh.lua --set case=plain # fp32; in 16 bits it is in the score's scale
 fault "attention's derivatives: a tile is overwritten while it is read" \
-  templates/weigh.cu 's/nn_sync();  \/\/ this tile.*//' derived fused_projection
+  templates/weigh.cu 's/nn_sync();  \/\/ this tile.*//' env NNGEN_SIM_CHECK=all build/nngen \
+  tests/models/weigh.lua --quiet --check --dtype fp16 --set case=plain N=200 M=200
 fault "attention's derivatives: rows begin a tile late" templates/weigh.cu \
   's/const int m = m0 + row0, key = tile \* kTileKeys;/const int m = m0 + row0, key = tile * kTileKeys + 1;/' \
   derived lengths
