@@ -101,7 +101,8 @@ tests: setup
 	@git rev-parse HEAD >$(B)/commit 2>/dev/null || rm -f $(B)/commit
 # Without what only makes or tests the compiler and libcusim, which a GPU has no part in.
 ready: tests
-	rm -rf $(B)/obj $(B)/foreign $(B)/libnngen.a $(addprefix $(B)/tests/,cache cxx precompiled gen sim lang/test_calls)
+	rm -rf $(B)/obj $(B)/foreign $(B)/libnngen.a
+	rm -rf $(addprefix $(B)/tests/,cache cxx precompiled gen sim lang/test_calls)
 	rm -f $(B)/libcusim_ucontext.so $(patsubst %,$(B)/tests/bench/bench_%,sim checks)
 	@find $(B) -name '*.d' -delete -o -type f -perm -u+x ! -name '*.sh' -exec strip --strip-unneeded {} +
 	@du -sh $(B)

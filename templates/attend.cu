@@ -169,8 +169,8 @@ $(k.weighing.body)
     warp.weigh(of.scores, values + part * (kPartKeys * Warp::Width::kPitch));
   };
 //@ if k.ahead then
-  // While powers of a part are computed, the scores of the next one are multiplied: of the last part
-  // of a tile the first one of the tile after it. So keys are there a tile ahead of values.
+  // While powers of a part are computed, the scores of the next one are multiplied: of the last
+  // part of a tile the first one of the tile after it. So keys are there a tile ahead of values.
   if (tile < end) {
     Warp::Part parts[kParts];
     int turn = 0;  // keys have two places, values three

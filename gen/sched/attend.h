@@ -1,4 +1,4 @@
-// attend.h: attention and what weighs rows by maps of scores: the problem, its tiles, what they cost.
+// attend.h: attention and what weighs rows by maps of scores: the problem, its tiles, their cost.
 #ifndef NNGEN_SCHED_ATTEND_H
 #define NNGEN_SCHED_ATTEND_H
 

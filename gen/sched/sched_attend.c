@@ -206,7 +206,8 @@ static int wgmma_registers(const Attending *a, const Tile *t) {
   int width = row_bytes(a, a->width) / a->size, queries = query_bytes(a) / a->size;
   int sums = t->tm * (width + a->nproducts * t->n) / kWarp - kLess;
   sums += (a->nproducts - 1) * ((t->n > 64 ? t->n / 2 : 0) - kSecondRegs);
-  if (!a->softmax && a->score_issue <= 2 + 2 * a->nproducts) sums -= kLessOfFew; // few values at hand
+  bool few = !a->softmax && a->score_issue <= 2 + 2 * a->nproducts; // values of a map at hand
+  if (few) sums -= kLessOfFew;
   return sums + (keeps_queries(a) ? t->tm * queries / kWarp : kPlaces);
 }
 
@@ -241,8 +242,11 @@ int attend_parts(const Attending *a, const Tile *t) {
   return fits ? t->n / u->part_keys : 1;
 }
 
+// Not with values of 32: two blocks of 256 threads leave 128 registers a thread, of which it takes
+// 130 there.
 bool attend_ahead(const Attending *a, const Tile *t) {
-  return t->unit->in_flight && attend_parts(a, t) > 1 && a->width > 32;
+  enum { kSmall = 32 };
+  return t->unit->in_flight && attend_parts(a, t) > 1 && a->width > kSmall;
 }
 
 // ---- what a tile costs -------------------------------------------------------------------------
@@ -305,8 +309,8 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
          2 * tile_blocks(a, t) * part / arch->l2_rate;
 }
 
-// What is left of powers, instructions and products one after the other where so many groups of four
-// warps share an SM: fitted to twenty kernels on an H200 (tests/bench/NOTES.md). Groups of one block
+// What is left of powers, instructions and products one after the other where so many groups of
+// four warps share an SM: fitted to kernels on an H200 (tests/bench/NOTES.md). Groups of one block
 // that have a softmax wait for each other.
 static double group_share(const Attending *a, const Tile *t, double groups) {
   double waits = a->softmax ? 0.02 * (t->threads / (kSchedulers * kWarp) - 1) : 0;

@@ -14,8 +14,8 @@ enum {
   kThreadIssue = 20, // instructions of a thread besides: indices, bounds, the store
   kVectorIssue = 8,  // of one vector of elements: its place, the load, the conversion
   // Clocks between two instructions of a warp; where they do not fit the instruction cache. On an
-  // H200 rows of 1024 floats took 2.8 us within a product, those of normal numbers, 4700 instructions
-  // of a thread, 13 us, and 27 us as a kernel of their own.
+  // H200 rows of 1024 floats took 2.8 us within a product, those of normal numbers, 4700
+  // instructions of a thread, 13 us, and 27 us as a kernel of their own.
   kTurn = 5,
   kTurnFetched = 11,
   kCached = 2048 // instructions, of 16 bytes

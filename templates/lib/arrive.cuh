@@ -58,8 +58,8 @@ __device__ inline bool sum_parts(float *staged, float *parts, int part, int *cou
 }
 
 // Adds up what lanes of a warp have of the same columns: kLanes of them from `column` on, the same
-// in lanes of the same lane % kApart. `sums` takes them; kAdds: they are added to what is there, those
-// of a column always by the same lane. Lanes whose columns are 128 bytes apart take other halves of
+// in lanes of the same lane % kApart. `sums` takes them; kAdds: they are added to what is there,
+// those of a column always by the same lane. Lanes whose columns are 128 bytes apart take other halves of
 // theirs, so that all store to other banks.
 template <bool kAdds, int kApart, int kLanes>
 __device__ inline void sum_rows(float *sums, int column, Vec<float, kLanes> part) {

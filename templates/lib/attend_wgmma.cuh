@@ -72,8 +72,8 @@ struct WgmmaScoreRows {
     nn_wgmma_commit();
   }
 
-  // Behind a loop of `multiply`: where nothing there reads registers that products of each round read,
-  // ptxas 13.0 may give them to something else within the round.
+  // Behind a loop of `multiply`: where nothing there reads registers that products of each round
+  // read, ptxas 13.0 may give them to something else within the round.
   __device__ __forceinline__ void keep() const {
     unsigned all = 0;
 #pragma unroll

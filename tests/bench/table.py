@@ -38,7 +38,8 @@ def opening(result):
     for commit, names in result.get("earlier", {}).items():
         text += f" Of commit {(commit or 'unknown')[:10]}: {', '.join(names)}."
     for commit, names in result.get("peers_of", {}).items():
-        text += f" PyTorch's times, where missing, as with commit {commit[:10]}: {', '.join(names)}."
+        text += (f" PyTorch's times, where missing, as with commit {commit[:10]}: "
+                 f"{', '.join(names)}.")
     if result.get("dry_run"):
         text = "**Dry run on libcusim and the CPU: these are no figures of a GPU.**"
     if result.get("synthetic"):

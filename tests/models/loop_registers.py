@@ -32,7 +32,7 @@ def written(text):
 
 
 def overwritten(code):
-    """(address, registers) of products that read what an earlier round of a loop has overwritten."""
+    """(address, registers) of products that read what a loop's earlier round has overwritten."""
     index = {at: i for i, (at, _) in enumerate(code)}
     found = []
     for i, (at, text) in enumerate(code):

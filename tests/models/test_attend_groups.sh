@@ -36,6 +36,6 @@ if [ -x "$(command -v cuobjdump)" ] && [ "$NNGEN_DEVICE" = sim ]; then
   for form in plain $(long && echo causal window); do
     ok "queries stay in registers, $form" keeps 64x64 attend bf16 form=$form D=64 W=64 N=300 M=300
   done
-  long && ok "rows of derivatives stay in registers" keeps 64x64 weigh bf16 case=plain D=64 W=64
+  long && ok "loops of derivatives overwrite nothing that they read again" keeps 64x64 weigh bf16 case=plain D=64 W=64
 else skip "queries stay in registers" "there is no cuobjdump, or the kernels run on a GPU"; fi
 tap_done
