@@ -138,6 +138,20 @@ bool run_makes(const Run *r, int tensor) {
   return false;
 }
 
+// In its own dtype; bf16, which NumPy has not, as float32.
+static int write_output(const Run *r, int tensor, const char *path, Error *err) {
+  const PlanTensor *t = &r->plan->tensors[tensor];
+  bool widened = t->dtype == DtBf16;
+  size_t bytes = widened ? sizeof(float) * (size_t)tensor_count(t) : (size_t)t->bytes;
+  void *stored = base_alloc(bytes, 1);
+  int code = widened ? tensor_read_floats(r->loaded, tensor, stored, tensor_count(t), err)
+                     : tensor_read(r->loaded, tensor, stored, bytes, err);
+  if (!code) // row-major, as outputs are
+    code = npy_write_stored(path, widened ? DtF32 : t->dtype, stored, t->rank, t->shape, err);
+  free(stored);
+  return code;
+}
+
 static int write_outputs(const Run *r, Error *err) {
   if (!r->cli->output) return ExitOk;
   mkdir(r->cli->output, 0777);
@@ -145,12 +159,9 @@ static int write_outputs(const Run *r, Error *err) {
   for (int i = 0; !code && i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleOutput || !run_makes(r, i)) continue;
-    void *stored = base_alloc((size_t)t->bytes, 1);
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.npy", r->cli->output, t->name);
-    code = tensor_read(r->loaded, i, stored, (size_t)t->bytes, err); // row-major, as outputs are
-    if (!code) code = npy_write_stored(path, t->dtype, stored, t->rank, t->shape, err);
-    free(stored);
+    code = write_output(r, i, path, err);
   }
   return code;
 }

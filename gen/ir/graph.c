@@ -55,7 +55,9 @@ Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr)
 
 void graph_output(Graph *g, const char *name, Node *node, Loc loc, int entry) {
   g->outputs = arena_grow(g->arena, g->outputs, g->noutputs, sizeof *g->outputs);
-  g->outputs[g->noutputs++] = (Output){arena_dup(g->arena, name), node, loc, entry};
+  bool wide = dtype_is_float(node->type.dtype) && node->op->typing != TypeConvert;
+  Dtype dtype = wide ? DtF32 : node->type.dtype;
+  g->outputs[g->noutputs++] = (Output){arena_dup(g->arena, name), node, dtype, loc, entry};
 }
 
 void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry) {
@@ -92,9 +94,11 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
     for (int j = 0; j < n->nin; j++) in[j] = n->in[j]->subst;
     n->subst = rewrite(to, n, in);
   }
-  for (int i = 0; i < g->noutputs; i++)
-    graph_output(to, g->outputs[i].name, g->outputs[i].node->subst, g->outputs[i].loc,
-                 g->outputs[i].entry);
+  for (int i = 0; i < g->noutputs; i++) {
+    const Output *o = &g->outputs[i];
+    graph_output(to, o->name, o->node->subst, o->loc, o->entry);
+    to->outputs[i].dtype = o->dtype;
+  }
   for (int i = 0; i < g->nupdates; i++)
     graph_update(to, g->updates[i].state->subst, g->updates[i].value->subst, g->updates[i].loc,
                  g->updates[i].entry);

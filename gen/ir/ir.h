@@ -100,6 +100,7 @@ struct Node {
 typedef struct Output {
   const char *name;
   Node *node;
+  Dtype dtype; // as it is stored; of floats 32 bits, unless the model converts it
   Loc loc;
   int entry;
 } Output;
@@ -121,10 +122,9 @@ struct Graph {
   Node **nodes;
   int nnodes;
   Output *outputs;
-  int noutputs;
   Update *updates;
   Instead *instead; // that graph_split follows
-  int nupdates, ninstead;
+  int noutputs, nupdates, ninstead;
   Group **groups; // in launch order
   Names *symbols; // of kernels
   int ngroups, nops; // nops: of the model as written

@@ -72,9 +72,12 @@ void text_write(const Graph *g, FILE *file) {
   Precision asked = PrecFp32;
   precision_parse(g->c->options.dtype, &asked);
   for (int i = 0; i < g->nnodes; i++) write_node(g->nodes[i], asked, file);
-  for (int i = 0; i < g->noutputs; i++)
-    fprintf(file, "output \"%s\" %%%d%s\n", g->outputs[i].name, g->outputs[i].node->id,
-            entry_text(g, g->outputs[i].entry));
+  for (int i = 0; i < g->noutputs; i++) {
+    const Output *o = &g->outputs[i];
+    fprintf(file, "output \"%s\" %%%d", o->name, o->node->id);
+    if (dtype_is_float(o->dtype) && o->dtype != DtF32) fprintf(file, " as %s", dtype_name(o->dtype));
+    fprintf(file, "%s\n", entry_text(g, o->entry));
+  }
   for (int i = 0; i < g->nupdates; i++)
     fprintf(file, "update %%%d %%%d%s\n", g->updates[i].state->id, g->updates[i].value->id,
             entry_text(g, g->updates[i].entry));
@@ -258,7 +261,10 @@ Graph *text_read(Compiler *c, const char *text) {
     else if (take(&r, "output ")) {
       const char *name = quoted(&r);
       Node *n = read_ref(&r, g);
+      Dtype dtype = dtype_is_float(n->type.dtype) ? DtF32 : n->type.dtype;
+      if (take(&r, "as ") && !dtype_parse(span_of(&r, " \n"), &dtype)) bad(&r, "a dtype");
       graph_output(g, name, n, (Loc){0}, read_entry(&r, n));
+      g->outputs[g->noutputs - 1].dtype = dtype;
     } else if (take(&r, "update ")) {
       Node *state = read_ref(&r, g), *value = read_ref(&r, g);
       bool copy = state->op->cls != OpSource; // of a parameter

@@ -176,7 +176,8 @@ function nn.entry(name, f, ...)
   return tools.run_entry(name, f, ...)
 end
 
--- A result of the model.
+-- A result of the model. Floats are stored in fp32, whatever --dtype says, but for what ends in a
+-- conversion: x:to("f16"), x:to("bf16").
 define_here("output(name: string, x: any)", "", function(name, x) core.output(name, x) end)
 
 -- whose: nil, "of the run" (nn.train's own, which a command line may set) or "of the verb" (what

@@ -14,10 +14,10 @@
 // maps of sources, if one reader makes them small: kernels compute those again. A reader of another
 // kind stores what it makes of an infinity: the model's results are not finite, fused or not.
 //
-// Statistics that only products read are stored as products read them. Outputs of the model are
-// fp32. Moves of one value keep its dtype. Where states are updated, as in training, so is what
-// only leads to their new values, and what maps make of states, parameters and sums alone:
-// moments, gradients in an optimizer.
+// Statistics that only products read are stored as products read them. Outputs of the model are fp32,
+// unless it converts them itself (Output.dtype). Moves of one value keep its dtype.
+// Where states are updated, as in training, what only leads to their new values is stored in 32
+// bits, and what maps make of states, parameters and sums alone: moments, gradients in an optimizer.
 #include "pass.h"
 
 #include <math.h>
@@ -189,12 +189,12 @@ static bool is_said(const Node *n) { // the model says which dtype it has
   return n->op->cls == OpSource || n->op->typing == TypeConvert;
 }
 
-// An output is fp32, and so is what it is another shape of: one kernel stores it, with no rounding
-// between.
-static void set_output(Node *n) {
-  n->type.dtype = DtF32;
+// An output has its dtype, and so has what it is another shape of: one kernel stores it, with no
+// rounding between.
+static void set_output(Node *n, Dtype dtype) {
+  n->type.dtype = dtype;
   bool shape = n->op->cls == OpMove && n->op->form == MoveReshape;
-  if (shape && n->in[0]->uses == 1 && !is_said(n->in[0])) set_output(n->in[0]);
+  if (shape && n->in[0]->uses == 1 && !is_said(n->in[0])) set_output(n->in[0], dtype);
 }
 
 // Needs: shapes. Gives: Type.dtype of every value.
@@ -221,5 +221,5 @@ void prec_pass(Compiler *c) {
       n->type.dtype = g->updates[i].state->type.dtype;
   }
   for (int i = 0; i < g->noutputs; i++)
-    if (dtype_is_float(g->outputs[i].node->type.dtype)) set_output(g->outputs[i].node);
+    if (dtype_is_float(g->outputs[i].dtype)) set_output(g->outputs[i].node, g->outputs[i].dtype);
 }

@@ -55,7 +55,8 @@ types_out() {
   run --set case=conversions --output "$work/types" >/dev/null &&
     descr '<i4' "$work/types/i32.npy" &&
     descr '|u1' "$work/types/u8.npy" && descr '|b1' "$work/types/flag.npy" &&
-    descr '<f4' "$work/types/half.npy"
+    descr '<f4' "$work/types/half.npy" && descr '<f2' "$work/types/f16.npy" &&
+    descr '<f4' "$work/types/bf16.npy"
 }
 ok "outputs are written in their own dtype" types_out
 npy() { # npy DESCR SHAPE BYTES...: an npy file of these bytes (octal) on stdout
