@@ -335,7 +335,13 @@ static void put_rows(AttendText *t) {
   TileShares shares = attend_tiles(e->g, &t->a, tile);
   hole_int(e, "n", t->a.width);
   hole_int(e, "parts", attend_parts(&t->a, tile));
-  hole_bool(e, "ahead", attend_ahead(&t->a, tile));
+  Loaders loaders = attend_loaders(&t->a, tile);
+  if (loaders.threads) {
+    hole_int(e, "loaders", loaders.threads);
+    hole_int(e, "loader_registers", loaders.registers);
+    hole_int(e, "registers", loaders.others);
+    hole_int(e, "most_held", loaders.most_held);
+  }
   hole_int(e, "staged", attend_staged(&t->a));
   hole_bool(e, "descends", shares.skipped_first > shares.skipped_last);
 }

@@ -18,6 +18,7 @@ typedef struct Attending {
   int64_t rows, keys, depth[kMostScores], width, batch;
   int size, score_issue; // bytes of an operand's element; instructions for each score
   bool softmax;          // weights are found here; else they are a map of scores
+  bool draws;            // random numbers, one a score
   bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
   int64_t looped;                  // over so many batches, the innermost ones
 } Attending;
@@ -26,7 +27,13 @@ Attending attend_problem(const Group *g);
 bool attend_is_of_keys(const Attending *a, const Node *n); // may be one of key_values
 const char *attend_kind(const Attending *a); // in words
 int attend_parts(const Attending *a, const Tile *t); // of a tile's keys
-bool attend_ahead(const Attending *a, const Tile *t); // is the next tile's first one multiplied
+// Threads behind those that compute, which load (0: none do), and the registers of each of them and
+// of those that compute.
+typedef struct Loaders {
+  int threads, registers, others;
+  int spare, most_held; // of those that compute: registers, and elements of rows that stay in them
+} Loaders;
+Loaders attend_loaders(const Attending *a, const Tile *t);
 int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
 void sched_attend(Group *g, const Arch *arch);
 int attend_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many

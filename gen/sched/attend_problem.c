@@ -193,6 +193,7 @@ Attending attend_problem(const Group *g) {
   }
   a.size = a.values.size;
   a.score_issue = score_issue(g, a.softmax);
+  for (int i = 0; i < g->nnodes; i++) a.draws = a.draws || g->nodes[i]->op->typing == TypeDraw;
   for (int i = 0; i < attention->noperands; i++) {
     Operand *o = &a.operand[i];
     o->piece = attend_piece(g, attention, i, o->stride, &o->offset, &o->base);

@@ -71,6 +71,11 @@ int attend_staged(const Attending *a) {
 
 // ---- tiles -------------------------------------------------------------------------------------
 
+// Warps that compute.
+static int warps_of(const Tile *t) {
+  return t->m / t->tm;
+}
+
 // Tiles of rows, or of sums.
 static double tile_count_of(const Attending *a, const Tile *t) {
   int64_t rows = a->sums_rows ? 1 : ceil_div(a->rows, t->m);
@@ -101,12 +106,12 @@ static int key_bytes(const Attending *a) {
 
 static int smem_of(const Attending *a, const Tile *t) {
   int ring = (a->sums ? t->stages : 1) * t->m * query_bytes(a) + t->stages * t->n * key_bytes(a);
-  if (attend_ahead(a, t)) ring += t->n * row_bytes(a, a->width); // values are used longer than keys
   int out = t->m * (a->sums ? t->n : attend_staged(a)) * 4,
       bits = (int)ceil(ceil(steps_of(a, t) / (a->sums ? t->splits : 1)) / kWarp) * 4;
   int states = t->splits > 1 && !a->sums ? t->m * (8 + 4 * t->splits) : 0;
   if (t->splits > 1 || a->sums) states += kSmemLast;
   int of_keys = a->key_values * t->stages * t->n * 4;
+  if (attend_loaders(a, t).threads) states += 2 * 2 * t->stages * 8; // a ring of keys, of values
   return (ring > out ? ring : out) + of_keys + states + (int)round_up(2 * bits, 16); // two a tile
 }
 
@@ -152,7 +157,7 @@ static int no_unheld(const Attending *a, const Tile *t) {
 
 // Operands are read again by each warp; weights go from lane to lane.
 static void fma_reads(const Attending *a, const Tile *t, TileClocks *c) {
-  double warps = t->threads / (double)kWarp, depth = query_bytes(a) / (double)a->size;
+  double warps = warps_of(t), depth = query_bytes(a) / (double)a->size;
   double reads =
       (t->tm / 4. + t->n / 8.) * depth / 4 + t->n * (t->tm / 4. + (double)ceil_div(a->width, 32));
   c->smem = warps * reads;
@@ -178,7 +183,7 @@ static int mma_unheld(const Attending *a, const Tile *t) {
 
 // A fragment of 16 x 16 for four instructions, one of which reads it.
 static void mma_reads(const Attending *a, const Tile *t, TileClocks *c) {
-  double warps = t->threads / (double)kWarp, both = elements_of(a), read = t->n * both * a->size;
+  double warps = warps_of(t), both = elements_of(a), read = t->n * both * a->size;
   double again = holds_queries(a, t) ? 0 : t->tm * query_bytes(a); // queries, by each warp
   c->smem = warps * (read + again) / kSmemRate;
   c->issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16) +
@@ -238,15 +243,26 @@ static const AttendUnit *unit_of(const Tile *t) {
 int attend_parts(const Attending *a, const Tile *t) {
   const AttendUnit *u = unit_of(t);
   bool whole = a->softmax && u->part_keys && t->n % u->part_keys == 0;
-  bool fits = whole && t->tm * a->width <= u->part_outputs;
+  bool fits = whole && t->tm * a->width <= u->part_outputs && !attend_loaders(a, t).threads;
   return fits ? t->n / u->part_keys : 1;
 }
 
-// Not with values of 32: two blocks of 256 threads leave 128 registers a thread, of which it takes
-// 130 there.
-bool attend_ahead(const Attending *a, const Tile *t) {
-  enum { kSmall = 32 };
-  return t->unit->in_flight && attend_parts(a, t) > 1 && a->width > kSmall;
+// Two or three groups that compute, and one that loads, of one block an SM. Heads of 32 are as fast
+// without (tests/bench/NOTES.md), where more groups share an SM; those of more than 128 and maps
+// that draw numbers take more registers than there are.
+Loaders attend_loaders(const Attending *a, const Tile *t) {
+  enum { kSmall = 32, kLarge = 128, kGroup = 128, kAll = 65536, kMostGroups = 3, kLeast = 32 };
+  int groups = warps_of(t) * kWarp / kGroup;
+  bool copied = a->operand[1].piece && a->operand[2].piece;
+  bool sized = a->width > kSmall && a->width <= kLarge;
+  bool may = t->unit->in_flight && a->softmax && copied && sized && !a->draws;
+  if (!may || groups < 2 || groups > kMostGroups) return (Loaders){0};
+  Loaders l = {.threads = kGroup, .registers = groups < kMostGroups ? 40 : 32};
+  l.others = (kAll / kGroup - l.registers) / groups / 8 * 8;
+  // Scores and weights of a tile, and outputs; queries, if there is room.
+  l.spare = l.others - (t->n / 2 + t->n / 4 + row_bytes(a, a->width) / a->size / 2 + kLeast);
+  l.most_held = l.spare * 4;
+  return l;
 }
 
 // ---- what a tile costs -------------------------------------------------------------------------
@@ -255,7 +271,7 @@ bool attend_ahead(const Attending *a, const Tile *t) {
 static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
   int registers = unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs;
   int warps = arch->regs / kSchedulers / (kWarp * (registers < 255 ? registers : 255));
-  int by_regs = warps * kSchedulers / (t->threads / kWarp);
+  int by_regs = attend_loaders(a, t).threads ? 1 : warps * kSchedulers / warps_of(t);
   int by_smem = arch->smem / (smem_of(a, t) + kSmemPerBlock);
   int blocks = by_regs < by_smem ? by_regs : by_smem;
   return blocks < 16 ? blocks : 16;
@@ -271,14 +287,14 @@ static double computed_issue(const Attending *a, int i, int rows) {
 // reduced has them at hand then, but waits for each sweep.
 static double computed_clocks(const Attending *a, const Tile *t, int i, int rows) {
   enum { kInFlight = 32, kAgain = 200 }; // kInFlight: elements
-  double each = rows * (double)(i < 2 ? a->depth[0] : a->width) / t->threads;
-  double issue = computed_issue(a, i, rows) * fmax(1, kSchedulers * kWarp / (double)t->threads);
+  double each = rows * (double)(i < 2 ? a->depth[0] : a->width) / (warps_of(t) * kWarp);
+  double issue = computed_issue(a, i, rows) * fmax(1, kSchedulers / (double)warps_of(t));
   if (a->operand[i].piece) return 0;
   return issue + ceil(each / kInFlight) * (kLoadClocks + (a->operand[i].waits - 1) * kAgain);
 }
 
 static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch) {
-  double warps = t->threads / (double)kWarp, scores = t->m * (double)t->n;
+  double warps = warps_of(t), scores = t->m * (double)t->n;
   double loaded = loaded_of(a, t), rate = t->unit->rate(arch, a->size);
   TileClocks c = {.math = 2 * scores * elements_of(a) / (rate / arch->sms / (arch->clock * 1e9)),
                   .exponentials = scores / kExpRate};
@@ -313,7 +329,8 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
 // four warps share an SM: fitted to kernels on an H200 (tests/bench/NOTES.md). Groups of one block
 // that have a softmax wait for each other.
 static double group_share(const Attending *a, const Tile *t, double groups) {
-  double waits = a->softmax ? 0.02 * (t->threads / (kSchedulers * kWarp) - 1) : 0;
+  if (attend_loaders(a, t).threads) return (0.4 + 1.2 / groups);
+  double waits = a->softmax ? 0.02 * (warps_of(t) / kSchedulers - 1) : 0;
   double some = fmax(1, groups); // of less than one group nothing hides anything
   return (waits + (attend_parts(a, t) > 1 ? 0.5 + 0.9 / some : 0.4 + 1.5 / some)) * some / groups;
 }
@@ -356,8 +373,10 @@ static bool may_cut(const Attending *a, const Tile *t, int lanes) {
                                     tile_blocks(a, t) * part_count(a, t) <= INT32_MAX);
   const AttendUnit *unit = unit_of(t);
   int most = kMostSums - (a->nproducts - 1) * kSecondRegs - unit->unheld(a, t);
-  return unit->registers(a, t) <= most && divides &&
-         (a->sums || t->threads % along == 0 || along % t->threads == 0);
+  int threads = warps_of(t) * kWarp;
+  Loaders loaders = attend_loaders(a, t);
+  bool fits = loaders.threads ? loaders.spare >= 0 : unit->registers(a, t) <= most;
+  return fits && divides && (a->sums || threads % along == 0 || along % threads == 0);
 }
 
 static int lanes_of(const Group *g) {
@@ -388,7 +407,7 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
       const AttendUnit *unit = unit_of(&t);
       if (unit->size != a.size || (unit->legal && !unit->legal(&a, arch))) break;
       t.stages = 2, t.splits = splits[s], t.lanes = lanes;
-      t.threads = t.m / t.tm * kWarp;
+      t.threads = warps_of(&t) * kWarp + attend_loaders(&a, &t).threads;
       t.blocks = blocks_per_sm(&a, &t, arch);
       t.splits = splits_of(&a, &t, arch, s);
       if (s && t.splits == 1) continue;
@@ -464,7 +483,7 @@ void attend_explain(const Group *g, const Arch *arch, FILE *file) {
                   t->splits == g->tile.splits && t->unit == g->tile.unit;
     if (i >= kMostExplained && !chosen) continue;
     fprintf(file, "  %c %6d %5d %5d %5d %-5s %5d %6d %7.2f\n", chosen ? '*' : ' ', i + 1, t->m,
-            t->n, t->threads / kWarp, t->unit->name, t->splits, t->blocks, t->seconds * 1e6);
+            t->n, warps_of(t), t->unit->name, t->splits, t->blocks, t->seconds * 1e6);
   }
   tuning_explain(g, file);
 }

@@ -33,9 +33,10 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
   using Sums = typename Unit::template ValueSums<T, kWidth, kWarpRows, kTileKeys>;
   static constexpr int kRows = Tile::kRowsOfLane, kKeys = Tile::kKeysOfLane,
                        kOuts = Sums::kOutsOfLane;
-  struct Part {  // of a tile: scores, and what is subtracted from those of each row
-    typename Tile::Scores scores;
-    float less[kRows];
+  struct Part {  // of a tile: scores, what is subtracted from those of each row; whether bases
+    typename Tile::Scores scores;  // have moved, and what outputs before are multiplied by
+    float less[kRows], factor[kRows];
+    bool moved;
   };
   // Of a row: its largest score, its base, the sum of its powers (this lane's part).
   float most[kRows], base[kRows], sum[kRows];
@@ -54,19 +55,22 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     return total;
   }
 
-  // What has been summed of row r up to now follows its base to `to`.
-  __device__ __forceinline__ void follow(int r, float to, float scale) {
+  // The base of row r becomes `to`, which its sum follows; returns what its outputs lack.
+  __device__ __forceinline__ float move_base(int r, float to, float scale) {
     const float factor = power_between(base[r], to, scale);
-    sum[r] *= factor;
+    sum[r] *= factor, base[r] = to;
+    return factor;
+  }
+  __device__ __forceinline__ void scale_outs(int r, float factor) {
 #pragma unroll
     for (int c = 0; c < kOuts; ++c) Sums::out(r, c) *= factor;
-    base[r] = to;
   }
 
-  // The base of each row follows its largest score, if that is larger by kSlack.
+  // The base of each row moves to its largest score, if that is larger by kSlack; outputs of the
+  // tiles before are still to `follow`.
   template <int kSlack> __device__ __forceinline__ void rebase(Part &part, float scale) {
     float next[kRows];
-    bool changed = false, far = false;
+    bool moved = false, far = false;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
@@ -75,18 +79,23 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       for (int mask = 1; mask < Tile::kSharing; mask *= 2)
         most[r] = nn_max(most[r], nn_shfl_xor(most[r], mask));
       next[r] = (most[r] - base[r]) * scale <= kSlack ? base[r] : most[r];
-      changed = changed || next[r] != base[r];
+      moved = moved || next[r] != base[r];
       // While all keys are masked there is nothing to subtract.
       part.less[r] = next[r] == -nn_inf() ? 0.f : nn_fma(next[r], scale, 0.f);
       far = far || is_far(part.less[r]);
     }
-    Unit::template await<0>(static_cast<Sums &>(*this));
-    if (nn_ballot(changed))
+    part.moved = nn_ballot(moved);
+    if (part.moved)
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) follow(r, next[r], scale);
+      for (int r = 0; r < kRows; ++r) part.factor[r] = move_base(r, next[r], scale);
     if (nn_ballot(far))
 #pragma unroll
       for (int r = 0; r < kRows; ++r) approach(part, r);
+  }
+  __device__ __forceinline__ void follow(const Part &part) {
+    if (part.moved)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) scale_outs(r, part.factor[r]);
   }
 
   // Scores become 2^(scale * (score - the row's base)).
@@ -112,7 +121,7 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
   // The base of each row becomes its largest score.
   __device__ __forceinline__ void settle(float scale) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) follow(r, most[r], scale);
+    for (int r = 0; r < kRows; ++r) scale_outs(r, move_base(r, most[r], scale));
   }
 
   // The state of each row, of which `to` has one from the warp's first on.

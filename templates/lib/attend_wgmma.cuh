@@ -40,7 +40,7 @@ template <int kKeys> struct WgmmaScoreTile {
 };
 
 // Rows with heads of kDepth. kHeld: they stay in registers; else products read them again.
-template <class T, int kDepth, int kKeys, int kTileM, int kTileKeys, bool kHeld = (kDepth <= 64)>
+template <class T, int kDepth, int kKeys, int kTileM, int kTileKeys, bool kHeld>
 struct WgmmaScoreRows {
   using Tile = WgmmaScoreTile<kKeys>;
   using Depth = HeadRows<T, kDepth, kTileM>;
@@ -90,28 +90,40 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
   using Width = HeadRows<T, kWidth, kTileKeys>;
   static constexpr int kColumns = Width::kSteps * 16, kOutsOfLane = kColumns / 4;
   float outs[kColumns / 2];
+  struct Weights {
+    unsigned step[kKeys / 16][4];
+  };
 
   __device__ __forceinline__ float &out(int r, int c) { return outs[c / 2 * 4 + r * 2 + c % 2]; }
 
-  // To be waited for.
-  __device__ __forceinline__ void weigh(const typename Tile::Scores &scores, const char *values) {
-    // The fragment of sums is that of an operand, two columns at a time.
-    unsigned rows[kKeys / 16][4];
+  // The fragment of sums is that of an operand, two columns at a time.
+  __device__ __forceinline__ static void pack(const typename Tile::Scores &scores, Weights &to) {
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        rows[step][e] =
+      for (int e = 0; e < 4; ++e)
+        to.step[step][e] =
             nn_pack<T>(scores.at[step * 8 + e * 2], scores.at[step * 8 + e * 2 + 1]);
-        nn_wgmma_hold(rows[step][e]);
-      }
+  }
+
+  // To be waited for: until then the weights stay as they are.
+  __device__ __forceinline__ void weigh(Weights &weights, const char *values) {
+#pragma unroll
+    for (int step = 0; step < kKeys / 16; ++step)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) nn_wgmma_hold(weights.step[step][e]);
     hold();
     nn_wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step)
-      nn_wgmma_m64k16<kColumns, true>(outs, rows[step], GroupTile<Width>::across(values, step),
-                                      true, T());
+      nn_wgmma_m64k16<kColumns, true>(outs, weights.step[step],
+                                      GroupTile<Width>::across(values, step), true, T());
     nn_wgmma_commit();
+  }
+  __device__ __forceinline__ void weigh(const typename Tile::Scores &scores, const char *values) {
+    Weights weights;
+    pack(scores, weights);
+    weigh(weights, values);
   }
 
   __device__ __forceinline__ void clear() {
@@ -129,11 +141,12 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
   }
 };
 
-template <int kTileM, int kTileKeys> struct WgmmaUnit {
+// kMostHeld: rows of so many elements stay in registers.
+template <int kTileM, int kTileKeys, int kMostHeld = 64> struct WgmmaUnit {
   static constexpr bool kPanels = true;
   template <int kWarpRows, int kKeys> using ScoreTile = WgmmaScoreTile<kKeys>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
-  using ScoreRows = WgmmaScoreRows<T, kDepth, kKeys, kTileM, kTileKeys>;
+  using ScoreRows = WgmmaScoreRows<T, kDepth, kKeys, kTileM, kTileKeys, (kDepth <= kMostHeld)>;
   template <class T, int kDepth, int kWarpRows, int kKeys>
   using RowsReadAgain = WgmmaScoreRows<T, kDepth, kKeys, kTileM, kTileKeys, false>;
   template <class T, int kWidth, int kWarpRows, int kKeys>

@@ -7,7 +7,8 @@ $(k.masking.decode)
   const Span rows = {double(m0), double(last_m)};
 //@ end
 $(k.masking.outer)
-  find_tiles<kTilesKeys, kThreads>(smem.live, smem.plain, [&](int tile) {
+//@ local all = k.loaders and "kThreads + kLoaders" or "kThreads"
+  find_tiles<kTilesKeys, $(all)>(smem.live, smem.plain, [&](int tile) {
     const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
     const Span keys = {double(tile * kTileKeys), double(last_key)};
 $(k.masking.inner)

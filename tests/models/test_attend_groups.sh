@@ -17,6 +17,10 @@ try "rows of 256 bytes, in panels of 128" \
 try "rows of 512 bytes" attends 64x64 fp16 $shape form=plain N=64 M=70 D=256 W=256
 try "values of another size, three groups" \
   attends 192x64 fp16 $shape form=alibi N=200 M=90 D=40 W=128
+try "some warps load, two groups compute, several tiles" \
+  attends 128x128 bf16 $shape form=window N=140 M=600 D=64 W=64
+parts=2 try "some warps load parts of the keys" \
+  attends 192x128 fp16 $shape form=causal N=200 M=700 D=64 W=64
 try "heads of a multiple of 16" attends 64x64 bf16 $shape form=softcap N=50 M=70 D=48 W=32
 parts=2 try "parts of the keys are joined" \
   attends 64x64 bf16 $shape form=causal N=70 M=500 D=64 W=80
@@ -36,6 +40,8 @@ if [ -x "$(command -v cuobjdump)" ] && [ "$NNGEN_DEVICE" = sim ]; then
   for form in plain $(long && echo causal window); do
     ok "queries stay in registers, $form" keeps 64x64 attend bf16 form=$form D=64 W=64 N=300 M=300
   done
+  long && ok "queries and weights stay in registers from tile to tile" \
+    keeps 128x128 attend bf16 form=causal D=128 W=128 N=300 M=300
   long && ok "loops of derivatives overwrite nothing that they read again" keeps 64x64 weigh bf16 case=plain D=64 W=64
 else skip "queries stay in registers" "there is no cuobjdump, or the kernels run on a GPU"; fi
 tap_done

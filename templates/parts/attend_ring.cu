@@ -1,0 +1,68 @@
+//@ -- attend_ring.cu: attend.cu whose warps load a tile of keys and values while they use another.
+//@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
+
+  // The ring: one tile of keys and values is on its way while one is used.
+  auto load = [&](int tile, int stage) {
+//@ if keys.computed then
+    compute_rows<T, $(keys.depth), kKeys, kTileKeys, kThreads, $(keys.sharing), Unit::kPanels>(
+        smem.k[stage], tile * kTileKeys, k_row);
+//@ else
+    load_rows<MapK, kTileKeys, kThreads, Unit::kPanels>(
+        smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
+//@ end
+//@ if v.computed then
+    compute_rows<T, $(v.depth), kKeys, kTileKeys, kThreads, $(v.sharing), Unit::kPanels>(
+        smem.v[stage], tile * kTileKeys, v_row);
+//@ else
+    load_rows<MapV, kTileKeys, kThreads, Unit::kPanels>(
+        smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
+//@ end
+    nn_cp_async_commit();
+  };
+//@ if not q.computed then
+  load_rows<MapQ, kTileM, kThreads, Unit::kPanels>(smem.q, $(q.pointer), m0, batch);
+  nn_cp_async_commit();
+//@ end
+  int tile = next(begin);
+  if (tile < end) load(tile, 0);
+//@ if q.computed then
+  compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing), Unit::kPanels>(
+      smem.q, m0, q_row);  // meanwhile
+//@ end
+  nn_cp_async_wait<0>();
+  Unit::publish();
+  nn_sync();
+  Warp warp(smem.q, row0);
+#pragma unroll 1
+  for (int stage = 0; tile < end; stage ^= 1) {
+    nn_cp_async_wait<0>();
+    Unit::publish();
+    nn_sync();  // this tile has landed for all, and the one before it has been read by all
+    const int after = next(tile + 1);
+    if (after < end) load(after, stage ^ 1);
+    // The scores of a part are multiplied while the powers of the one before it are computed.
+    Warp::Part parts[kParts];
+    auto multiply = [&](int part) {
+      warp.multiply(parts[part].scores, smem.k[stage] + part * (kPartKeys * Warp::Depth::kPitch));
+    };
+    auto settle = [&](int part) {
+      rebase(warp, tile, part, parts[part]);
+      Unit::await<0>(static_cast<Warp::Sums &>(warp));
+      warp.follow(parts[part]);
+    };
+    multiply(0);
+    Unit::await<0>(parts[0].scores);
+    settle(0);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      if (part + 1 < kParts) multiply(part + 1);
+      power(warp, tile, part, parts[part]);
+      warp.weigh(parts[part].scores, smem.v[stage] + part * (kPartKeys * Warp::Width::kPitch));
+      if (part + 1 < kParts) {
+        Unit::await<1>(parts[part + 1].scores);
+        settle(part + 1);
+      }
+    }
+    Unit::await<0>(static_cast<Warp::Sums &>(warp));
+    tile = after;
+  }
