@@ -75,7 +75,8 @@ void text_write(const Graph *g, FILE *file) {
   for (int i = 0; i < g->noutputs; i++) {
     const Output *o = &g->outputs[i];
     fprintf(file, "output \"%s\" %%%d", o->name, o->node->id);
-    if (dtype_is_float(o->dtype) && o->dtype != DtF32) fprintf(file, " as %s", dtype_name(o->dtype));
+    bool said = dtype_is_float(o->dtype) && o->dtype != DtF32;
+    if (said) fprintf(file, " as %s", dtype_name(o->dtype));
     fprintf(file, "%s\n", entry_text(g, o->entry));
   }
   for (int i = 0; i < g->nupdates; i++)

@@ -14,10 +14,10 @@
 // maps of sources, if one reader makes them small: kernels compute those again. A reader of another
 // kind stores what it makes of an infinity: the model's results are not finite, fused or not.
 //
-// Statistics that only products read are stored as products read them. Outputs of the model are fp32,
-// unless it converts them itself (Output.dtype). Moves of one value keep its dtype.
-// Where states are updated, as in training, what only leads to their new values is stored in 32
-// bits, and what maps make of states, parameters and sums alone: moments, gradients in an optimizer.
+// Statistics that only products read are stored as products read them. Outputs of the model are
+// fp32, unless it converts them itself (Output.dtype). Moves of one value keep its dtype. Where
+// states are updated, as in training, what only leads to their new values is stored in 32 bits, and
+// what maps make of states, parameters and sums alone: moments, gradients in an optimizer.
 #include "pass.h"
 
 #include <math.h>

@@ -15,9 +15,9 @@ __device__ __forceinline__ bool is_far(float product) { return nn_abs(product) >
 
 // 2^(scale * (score - base)).
 __device__ __forceinline__ float power_between(float score, float base, float scale) {
-  if (score == base) return 1.f;
   const float a = nn_fma(score, scale, 0.f), b = nn_fma(base, scale, 0.f);  // rounded
-  return nn_exp2_fast(is_far(a) || is_far(b) ? (score - base) * scale : a - b);
+  const float apart = is_far(a) || is_far(b) ? (score - base) * scale : a - b;
+  return nn_exp2_fast(score == base ? 0.f : apart);
 }
 
 // A row that is left out, as one without a key may be, is 0 whatever its scores were.
@@ -84,16 +84,15 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       part.less[r] = next[r] == -nn_inf() ? 0.f : nn_fma(next[r], scale, 0.f);
       far = far || is_far(part.less[r]);
     }
-    part.moved = nn_ballot(moved);
-    if (part.moved)
+    part.moved = moved;
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) part.factor[r] = move_base(r, next[r], scale);
+    for (int r = 0; r < kRows; ++r) part.factor[r] = move_base(r, next[r], scale);
     if (nn_ballot(far))
 #pragma unroll
       for (int r = 0; r < kRows; ++r) approach(part, r);
   }
   __device__ __forceinline__ void follow(const Part &part) {
-    if (part.moved)
+    if (nn_ballot(part.moved))
 #pragma unroll
       for (int r = 0; r < kRows; ++r) scale_outs(r, part.factor[r]);
   }

@@ -40,16 +40,15 @@ def block_jobs():
 def training_jobs():
     """(model, stem, dtype, batch, modes of torch.compile)."""
     dtypes, compiled = ("tf32", "bf16", "fp16"), ("default",)
-    first = [("resnet18", "cifar", dtype, 128) for dtype in dtypes]
-    batches = [("resnet18", "cifar", dtype, batch) for batch in (32, 256) for dtype in dtypes]
-    others = [(model, stem, dtype, batch)
-              for model, stem in (("resnet18", "imagenet"), ("resnet34", "cifar"),
-                                  ("resnet34", "imagenet"))
-              for batch in (128, 32, 256) for dtype in dtypes]
-    plain, with_compile = first + batches + others, batches + others
+    first, second = ([(model, "cifar", dtype, 128) for dtype in dtypes]
+                     for model in ("resnet18", "resnet34"))
+    others = [("resnet18", "cifar", dtype, batch) for batch in (32, 256) for dtype in dtypes]
+    others += [("resnet34", "cifar", dtype, batch) for batch in (32, 256) for dtype in dtypes]
+    others += [(model, "imagenet", dtype, batch) for model in ("resnet18", "resnet34")
+               for batch in (128, 32, 256) for dtype in dtypes]
     return ([(*job, ()) for job in first] + [(*job, compiled) for job in first]
-            + [(*job, ()) for job in plain[len(first):]]
-            + [(*job, compiled) for job in with_compile])
+            + [(*job, ()) for job in second + others]
+            + [(*job, compiled) for job in second + others])
 
 
 class Beside:
