@@ -419,11 +419,14 @@ static const char *why_apart(const Node *n, int i) {
   return kept ? kept : several;
 }
 
-// Has a line of this been written, for an input before the j-th of the i-th node?
-static bool is_told(const Group *g, int i, int j, const Group *from, const char *reason) {
+// Has a line of this been written, for an input before the j-th of the i-th node? `x`: that input.
+static bool is_told(const Group *g, int i, int j, const Node *x, const char *reason) {
   for (int a = 0; a <= i; a++)
-    for (int b = 0; b < (a == i ? j : g->nodes[a]->nin); b++)
-      if (g->nodes[a]->in[b]->group == from && why_apart(g->nodes[a], b) == reason) return true;
+    for (int b = 0; b < (a == i ? j : g->nodes[a]->nin); b++) {
+      const Node *other = g->nodes[a]->in[b];
+      bool same = x->group ? other->group == x->group : other == x;
+      if (same && why_apart(g->nodes[a], b) == reason) return true;
+    }
   return false;
 }
 
@@ -431,11 +434,15 @@ void fuse_explain(const Group *g, const char *before, FILE *file) {
   if (g->first) fuse_explain(g->first, before, file);
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++) {
-      const Group *from = g->nodes[i]->in[j]->group;
+      const Node *x = g->nodes[i]->in[j];
+      const Group *from = x->group;
       const char *reason = why_apart(g->nodes[i], j);
-      if (!from || from == g || from == g->first || from->fixed) continue;
-      if (is_told(g, i, j, from, reason)) continue;
-      const char *name = from->inside ? from->inside->name : from->name;
-      fprintf(file, "%sapart from %s: %s\n", before, name, reason);
+      if (from ? from == g || from == g->first || from->fixed : !x->kept) continue;
+      if (is_told(g, i, j, x, reason)) continue;
+      if (from)
+        fprintf(file, "%sapart from %s: %s\n", before,
+                from->inside ? from->inside->name : from->name, reason);
+      else // no kernel makes it
+        fprintf(file, "%sapart from other kernels that read %s: %s\n", before, x->name, reason);
     }
 }

@@ -41,8 +41,16 @@ apart() { # apart REASON CODE: of x, a product's result
     grep -q "apart from .*fc: several kernels read it, $1\$" "$work/log" ||
     { grep apart "$work/log"; return 1; }
 }
+apart_at_input() {
+  printf '%s\n' 'local nn = require "nn"' 'local x = nn.input("x", {64, 64})' \
+    'nn.output("a", x:exp()); nn.output("b", x:sum(1))' >"$work/input.lua"
+  build/nngen show "$work/input.lua" >"$work/log" &&
+    grep "other kernels that read x: several kernels read it, of which one only reduces it$" \
+      "$work/log"
+}
 ok "kernels of which one only reduces what both read" apart "of which one only reduces it" \
   'nn.output("a", x:softmax(1)); nn.output("b", x:softmax(2))'
+ok "kernels that read an input" apart_at_input
 ok "kernels of which one waits for another" apart "of which one waits for another" \
   'nn.output("y", x:softmax(2):t():matmul(x):softmax(1) * x)'
 tap_done
