@@ -69,7 +69,7 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   constexpr int kApart = kThreads / Rows::kRowChunks;
   constexpr bool kEven = kThreads % Rows::kRowChunks == 0 && kApart % 8 == 0;
   const int r0 = thread / Rows::kRowChunks, chunk0 = thread % Rows::kRowChunks;
-#pragma unroll kCopies <= 16 ? kCopies : 4
+#pragma unroll kCopies <= (kEven ? 16 : 8) ? kCopies : 4
   for (int i = 0; i < kCopies; ++i) {
     const int at = i * kThreads + thread;
     const int r = kEven ? r0 + i * kApart : at / Rows::kRowChunks;

@@ -33,10 +33,12 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
   using Sums = typename Unit::template ValueSums<T, kWidth, kWarpRows, kTileKeys>;
   static constexpr int kRows = Tile::kRowsOfLane, kKeys = Tile::kKeysOfLane,
                        kOuts = Sums::kOutsOfLane;
-  struct Part {  // of a tile: scores, what is subtracted from those of each row; whether bases
-    typename Tile::Scores scores;  // have moved, and what outputs before are multiplied by
-    float less[kRows], factor[kRows];
-    bool moved;
+  // Of a tile: scores; of each row, the base it is to have and what is subtracted from its scores;
+  // does any base of this lane move? What outputs before are multiplied by, then.
+  struct Part {
+    typename Tile::Scores scores;
+    float next[kRows], less[kRows], factor[kRows];
+    bool moves;
   };
   // Of a row: its largest score, its base, the sum of its powers (this lane's part).
   float most[kRows], base[kRows], sum[kRows];
@@ -55,22 +57,19 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     return total;
   }
 
-  // The base of row r becomes `to`, which its sum follows; returns what its outputs lack.
-  __device__ __forceinline__ float move_base(int r, float to, float scale) {
+  // What has been summed of row r up to now follows its base to `to`.
+  __device__ __forceinline__ void follow(int r, float to, float scale) {
     const float factor = power_between(base[r], to, scale);
-    sum[r] *= factor, base[r] = to;
-    return factor;
-  }
-  __device__ __forceinline__ void scale_outs(int r, float factor) {
+    sum[r] *= factor;
 #pragma unroll
     for (int c = 0; c < kOuts; ++c) Sums::out(r, c) *= factor;
+    base[r] = to;
   }
 
-  // The base of each row moves to its largest score, if that is larger by kSlack; outputs of the
-  // tiles before are still to `follow`.
+  // The base of each row is to be its largest score, if that is larger by kSlack.
   template <int kSlack> __device__ __forceinline__ void rebase(Part &part, float scale) {
-    float next[kRows];
-    bool moved = false, far = false;
+    bool far = false;
+    part.moves = false;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
@@ -78,23 +77,46 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
 #pragma unroll
       for (int mask = 1; mask < Tile::kSharing; mask *= 2)
         most[r] = nn_max(most[r], nn_shfl_xor(most[r], mask));
-      next[r] = (most[r] - base[r]) * scale <= kSlack ? base[r] : most[r];
-      moved = moved || next[r] != base[r];
+      part.next[r] = (most[r] - base[r]) * scale <= kSlack ? base[r] : most[r];
+      part.moves = part.moves || part.next[r] != base[r];
       // While all keys are masked there is nothing to subtract.
-      part.less[r] = next[r] == -nn_inf() ? 0.f : nn_fma(next[r], scale, 0.f);
+      part.less[r] = part.next[r] == -nn_inf() ? 0.f : nn_fma(part.next[r], scale, 0.f);
       far = far || is_far(part.less[r]);
     }
-    part.moved = moved;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) part.factor[r] = move_base(r, next[r], scale);
     if (nn_ballot(far))
 #pragma unroll
       for (int r = 0; r < kRows; ++r) approach(part, r);
   }
-  __device__ __forceinline__ void follow(const Part &part) {
-    if (nn_ballot(part.moved))
+
+  // Sums and outputs follow.
+  __device__ __forceinline__ void follow(const Part &part, float scale) {
+    if (nn_ballot(part.moves))
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) scale_outs(r, part.factor[r]);
+      for (int r = 0; r < kRows; ++r) follow(r, part.next[r], scale);
+  }
+
+  // The same in two steps: sums at once, and outputs when they may be read. Factors are off by
+  // 2^-13 at most; what they multiply has been rounded to 16 bits.
+  __device__ __forceinline__ void move_sums(Part &part, float scale) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const float apart = (base[r] - part.next[r]) * scale;
+      part.factor[r] = nn_exp2_fast(base[r] == part.next[r] ? 0.f : apart);
+      sum[r] *= part.factor[r], base[r] = part.next[r];
+    }
+  }
+  // Behind `power`: does any output of the warp change? Depends on all powers: no sum is negative.
+  __device__ __forceinline__ bool must_follow(const Part &part) const {
+    bool must = part.moves;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) must = must || sum[r] < 0.f;
+    return nn_ballot(must);
+  }
+  __device__ __forceinline__ void move_outs(const Part &part) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+#pragma unroll
+      for (int c = 0; c < kOuts; ++c) Sums::out(r, c) *= part.factor[r];
   }
 
   // Scores become 2^(scale * (score - the row's base)).
@@ -114,13 +136,13 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     if (!is_far(part.less[r])) return;
     part.less[r] = 0.f;
 #pragma unroll
-    for (int c = 0; c < kKeys; ++c) Tile::at(part.scores, r, c) -= base[r];
+    for (int c = 0; c < kKeys; ++c) Tile::at(part.scores, r, c) -= part.next[r];
   }
 
   // The base of each row becomes its largest score.
   __device__ __forceinline__ void settle(float scale) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) scale_outs(r, move_base(r, most[r], scale));
+    for (int r = 0; r < kRows; ++r) follow(r, most[r], scale);
   }
 
   // The state of each row, of which `to` has one from the warp's first on.

@@ -67,26 +67,29 @@
       values.await_filled(smem.values);
       warp.weigh(weights, smem.v[values.at]);
     };
-    auto settle = [&] {
-      Unit::await<0>(static_cast<Warp::Sums &>(warp));
-      warp.follow(part);
+    auto compute = [&] {
+      keys.leave(smem.keys);
+      rebase(warp, tile, 0, part);
+      warp.move_sums(part, kScale * kLog2e);
+      power(warp, tile, 0, part);
+      // NOTE: ptxas moves powers behind a wait, but not behind a branch that depends on them.
+      if (warp.must_follow(part)) {
+        Unit::await<0>(static_cast<Warp::Sums &>(warp));
+        warp.move_outs(part);
+      } else {
+        Unit::await<0>(static_cast<Warp::Sums &>(warp));
+      }
       warp.pack(part.scores, weights);
     };
     multiply();
     Unit::await<0>(part.scores);
-    keys.leave(smem.keys);
-    rebase(warp, tile, 0, part);
-    power(warp, tile, 0, part);
-    settle();
+    compute();
 #pragma unroll 1
     while ((tile = next(tile + 1)) < end) {
       multiply();
       weigh_tile();
       Unit::await<1>(part.scores);
-      keys.leave(smem.keys);
-      rebase(warp, tile, 0, part);
-      power(warp, tile, 0, part);
-      settle();
+      compute();
       values.leave(smem.values);
     }
     weigh_tile();

@@ -48,7 +48,7 @@
     auto settle = [&](int part) {
       rebase(warp, tile, part, parts[part]);
       Unit::await<0>(static_cast<Warp::Sums &>(warp));
-      warp.follow(parts[part]);
+      warp.follow(parts[part], kScale * kLog2e);
     };
     multiply(0);
     Unit::await<0>(parts[0].scores);
