@@ -23,7 +23,7 @@ CC       := gcc
 CXX      := g++
 PREFIX   ?= /usr/local
 DEVICE   ?= sim
-OPT      ?= -O2 -g
+OPT      ?= -O2 -g1
 SAN      ?=
 CPPFLAGS := -I. -Iruntime -D_GNU_SOURCE -MMD -MP
 # NVTX ranges need the headers of the CUDA toolkit; without them nngen builds without ranges.
