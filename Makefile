@@ -23,7 +23,7 @@ CC       := gcc
 CXX      := g++
 PREFIX   ?= /usr/local
 DEVICE   ?= sim
-OPT      ?= -O2 -g
+OPT      ?= -O2 -g1
 SAN      ?=
 CPPFLAGS := -I. -Iruntime -D_GNU_SOURCE -MMD -MP
 # NVTX ranges need the headers of the CUDA toolkit; without them nngen builds without ranges.
@@ -102,7 +102,7 @@ tests: setup
 # Without what only makes or tests the compiler and libcusim, which a GPU has no part in.
 ready: tests
 	rm -rf $(B)/obj $(B)/foreign $(B)/libnngen.a
-	rm -rf $(addprefix $(B)/tests/,cache cxx precompiled gen sim lang/test_calls)
+	rm -rf $(addprefix $(B)/tests/,cache cxx precompiled gen sim lang/test_calls lang/evaluate)
 	rm -f $(B)/libcusim_ucontext.so $(patsubst %,$(B)/tests/bench/bench_%,sim checks)
 	@find $(B) -name '*.d' -delete -o -type f -perm -u+x ! -name '*.sh' -exec strip --strip-unneeded {} +
 	@du -sh $(B)

@@ -94,12 +94,11 @@ planted() (
 # that the list lacks, and those of the list that are not there; fails when there is one. Tables of
 # addresses lie in .data.rel.ro, which is constant once the program runs.
 variables() {
-  local source
-  while read -r source; do
-    nm -f sysv "$2/${source%.*}.o" | awk -F'|' -v source="$source" '
-      $7 ~ /^(\.t?(data|bss)|\*COM\*)/ && $7 !~ /^\.data\.rel\.ro/ && $4 !~ /SECTION/ {
-        sub(/[. ].*/, "", $1); print source, $1}'
-  done | sort -u >"$work/variables"
+  sed -E "s|(.*)\.c$|$2/\1.o|" | xargs nm -A -f sysv | awk -F'|' -v objects="$2/" '
+    $7 ~ /^(\.t?(data|bss)|\*COM\*)/ && $7 !~ /^\.data\.rel\.ro/ && $4 !~ /SECTION/ {
+      source = name = substr($1, length(objects) + 1)
+      sub(/\.o:.*/, ".c", source); sub(/^[^:]*:/, "", name); sub(/[. ].*/, "", name)
+      print source, name}' | sort -u >"$work/variables"
   awk '!/^#/ {print $1, $2}' "$1" | sort | diff - "$work/variables"
 }
 no_others() { find gen -name '*.c' | variables tests/variables.txt build/obj; }

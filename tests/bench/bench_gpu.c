@@ -16,6 +16,7 @@
 
 #include "gen/cli/cli.h"
 #include "libraries.h"
+#include "plain_products.h"
 
 enum { kRounds = 15, kQuickRounds = 2, kMostLaunches = 50 };
 

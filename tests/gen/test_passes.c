@@ -73,7 +73,8 @@ static int number(const char *name, int otherwise) {
 }
 
 static void each_seed(const char *model, const char *dtype) {
-  int first = number("NNGEN_PASSES_FIRST", 1), count = number("NNGEN_PASSES_COUNT", 100);
+  int first = number("NNGEN_PASSES_FIRST", 1);
+  int count = number("NNGEN_PASSES_COUNT", getenv("NNGEN_TEST_LONG") ? 100 : 50);
   for (int i = first; i < first + count; i++) {
     char seed[16];
     snprintf(seed, sizeof seed, "%d", i);

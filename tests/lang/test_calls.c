@@ -238,7 +238,7 @@ static void all_functions_answer(void **unused) {
   read_all_signatures(arena);
   assert_true(nsignatures > 250);
   const char *count_text = getenv("NNGEN_FUZZ_CALLS"), *first = getenv("NNGEN_FUZZ_FIRST");
-  int count = count_text ? atoi(count_text) : getenv("NNGEN_TEST_LONG") ? 1500 : 600;
+  int count = count_text ? atoi(count_text) : getenv("NNGEN_TEST_LONG") ? 1500 : 400;
   int good = 0, bad = 0;
   state = 0x9e3779b97f4a7c15u + (first ? strtoull(first, NULL, 10) : 0);
   char path[] = "/tmp/nngen_calls_XXXXXX.lua";

@@ -4,7 +4,7 @@
 # seed is printed; try it with:
 # build/nngen tests/models/attend_fuzz.lua --check --dtype fp16 --set seed=N gradients=true
 . "$(dirname "$0")/../tap.sh"
-first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 4 || echo 2)}
+first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 4 || echo 1)}
 dtypes=(fp16 fp32 bf16)
 attended() { # attended SEED DTYPE: with one of the candidate tiles
   build/nngen tests/models/attend_fuzz.lua --quiet --check --dtype $2 --candidate $(($1 % 29 + 1)) \

@@ -33,7 +33,7 @@ for arch in "${gpus[@]}"; do
         resnet18sm_80fp16 | resnet18sm_90afp32 | resnet*sm_90afp16 | resnet18sm_100atf32)
           long || continue ;;
         resnet*) continue ;;
-        *) few 4/2 mlp || continue ;;
+        *) few 6/2 mlp || continue ;;
       esac
       ok_or_skip "$model $dtype $arch" compiles $arch models/$model.lua --dtype $dtype
     done

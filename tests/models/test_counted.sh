@@ -54,12 +54,12 @@ for shape in "${shapes[@]}" "outer=2 inner=1 length=40000"; do
 done
 ok "planned bytes are counted bytes, sums of columns for each image" \
   each "$planned" tests/models/fusion.lua --set case=images
-cat >"$work/tiles.json" <<END
+long && cat >"$work/tiles.json" <<END
 {"schema_version": 1, "devices": {"libcusim sm_90a": {
   "bf16 conv 152x8x15x15 by 24x8x3x3 stride 1x1 pad 1,1,1,1":
     {"tile": "256x64 warps 32x64 stages 4 parts 1"}}}}
 END
-ok "planned bytes are counted bytes, sums of columns of several tiles" \
+long && ok "planned bytes are counted bytes, sums of columns of several tiles" \
   each "$planned && $clean" tests/models/kept.lua --dtype bf16 --tuning "$work/tiles.json" \
   --set images=152 channels=8 out=24
 for case in activations residual; do

@@ -26,7 +26,7 @@ long && ok "one batch overfitted, autoencoder" learns autoencoder 0.01 --data "$
 python3 tests/train/data.py "$work/digit" 16 1 10 28 1
 plain="--data $work/digit --batch 16 --lr 0.002 --save-every 1000"
 long && ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26
-ok "one batch overfitted, mlp" learns mlp 0.01 $plain --set hidden=64 --steps 80
+ok "one batch overfitted, mlp" learns mlp 0.01 $plain --lr 0.01 --set hidden=64 --steps 25
 long && ok "one batch overfitted, block" learns block 0.01 --lr 0.005 --steps 120 \
   --set one_batch=true batch=2 tokens=8 width=32 heads=2
 long && ok "the block's loss falls, of new tokens at each step" learns block 'losses[0] * 0.9' \

@@ -4,10 +4,11 @@
 # loader threads.
 . "$(dirname "$0")/train.sh"
 export NNGEN_SIM_OPTIMIZE=${NNGEN_SIM_OPTIMIZE:+g} # thousands of steps run longer than they compile
-options="--epochs 40 --seed 3 --set width=8"
+epochs=$(long && echo 40 || echo 24)
+options="--epochs $epochs --seed 3 --set width=8"
 
-whole() { train $options --out-dir "$work/whole" && [ "$(steps_of "$work/whole" | wc -l)" = 440 ]; }
-ok "a run of 400 steps, 40 evaluations" whole
+whole() { train $options --out-dir "$work/whole" && [ "$(steps_of "$work/whole" | wc -l)" = $((epochs * 11)) ]; }
+ok "a run of $epochs epochs of 10 steps" whole
 again() {
   train $options --out-dir "$work/again" --workers 1 && same_run "$work/whole" "$work/again"
 }
@@ -34,14 +35,14 @@ stopped() {
     wait $run; got=$?
     [ $got = 0 ] && [ $resume ] && break # on a busy machine it may end before the signal comes
     [ $got = 130 ] || { cat "$at.err"; echo "exit $got, want 130"; return 1; }
-    grep -q "stopped after step [0-9]* of 400; --resume continues" "$at.err" ||
+    grep -q "stopped after step [0-9]* of ${epochs}0; --resume continues" "$at.err" ||
       { cat "$at.err"; return 1; }
     resume=--resume
   done
   train $options --out-dir "$at" --resume && same_run "$work/whole" "$at"
 }
-ok "SIGTERM in the middle, then on" stopped TERM 57 200 341
-long && ok "SIGINT in the middle, then on" stopped INT 9 40 222
+ok "SIGTERM in the middle, then on" stopped TERM 57 $((epochs * 5)) $((epochs * 8))
+long && ok "SIGINT in the middle, then on" stopped INT 9 40 $((epochs * 5))
 
 mixed() { # what else a run keeps: the loss's scale, averages, gradients that are not used yet
   local with="--epochs 12 --seed 5 --amp fp16 --ema 0.9 --accumulate 3 --clip-norm 1 --save-every 5 \
@@ -143,7 +144,7 @@ finished() { # there is nothing left to do, and nothing changes
       --out-dir "$work/finished" --resume &&
     same_run "$work/whole" "$work/finished" &&
     build/nngen train tests/train/tiny.lua --data "$work/data" $options --out-dir "$work/finished" \
-      --resume --json --quiet | grep -q '"steps": 400'
+      --resume --json --quiet | grep -q "\"steps\": ${epochs}0"
 }
 ok "a finished run goes on: nothing to train" finished
 further() { # a longer run of a finished one

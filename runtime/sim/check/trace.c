@@ -57,9 +57,17 @@ static bool in_range(uintptr_t address, int bytes, const void *begin, size_t siz
   return begin && address >= (uintptr_t)begin && address + (size_t)bytes <= (uintptr_t)begin + size;
 }
 
-static bool on_any_stack(const Worker *worker, uintptr_t address) {
-  for (int i = 0; i < worker->nfibers; i++)
-    if (is_own(worker->fibers[i], address)) return true;
+// Where lanes meet, what each of them gave is read in turn: it is looked for from the last one on,
+// to both sides.
+static bool on_any_stack(Worker *worker, uintptr_t address) {
+  int n = worker->nfibers, up = worker->last_stack, down = up;
+  for (int i = 0; i <= n / 2; i++) {
+    bool above = is_own(worker->fibers[up], address);
+    if (above || is_own(worker->fibers[down], address))
+      return worker->last_stack = above ? up : down, true;
+    up = up + 1 < n ? up + 1 : 0;
+    down = down > 0 ? down - 1 : n - 1;
+  }
   return false;
 }
 
@@ -72,10 +80,10 @@ static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t addr
          in_range(address, 1, &launch->workspace, sizeof launch->workspace);
 }
 
-// A __device__ variable: global memory that lies in the module.
-static bool is_variable(const Fiber *fiber, uintptr_t address) {
+// A __device__ variable of the kernel's module: global memory that lies there.
+static bool is_own_variable(const Fiber *fiber, uintptr_t address) {
   const struct CUmod_st *own = fiber->block->launch->function->module;
-  return address - own->base < own->bytes || module_of_address((void *)address);
+  return address - own->base < own->bytes;
 }
 
 static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
@@ -154,7 +162,8 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
     a = memory_find(address);
     global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
   }
-  if (!shared && !global &&
+  bool own_variable = !shared && !global && is_own_variable(fiber, address);
+  if (!shared && !global && !own_variable &&
       (is_internal(worker, fiber, address) || on_any_stack(worker, address))) {
     if (kind == AccessAtomic && settings->race) { // in the grid's workspace
       trace_grid(fiber->block);
@@ -162,7 +171,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
     }
     return;
   }
-  bool variable = !shared && !global && is_variable(fiber, address);
+  bool variable = own_variable || (!shared && !global && module_of_address((void *)address));
   if (settings->address && !shared && !global && !variable && !heap_holds(address, bytes))
     report_bounds(address, bytes, writes, pc);
   if (settings->address && global && fiber->block->launch->names &&

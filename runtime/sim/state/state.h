@@ -267,7 +267,7 @@ typedef struct Worker {
   Cluster cluster; // the others are owned
   void *main_sp; // its own stack, while a fiber runs
   Fiber *free, **fibers; // of those it has made, the free ones; and all
-  int nfibers;
+  int nfibers, last_stack;   // last_stack: of the fiber on whose stack an address was found last
   bool abandoned;            // the block ended with a fault
   unsigned quick;            // what the short way of accesses looks at (shadow.h); 0: it is closed
   int nsuspects;
