@@ -211,8 +211,9 @@ function rules.window_max(g, node, y, x)
   end
   if apart then return of_tiles(g, node, y, x) end
   local sum
-  local best = op.reshape(tools.largest_of_windows(x, node), {dims = out})
+  local best = tools.largest_of_windows(x, node)
   if k[1] * k[2] <= 256 then best = nn.to(best, "u8") end -- few bytes where it is kept
+  best = op.reshape(best, {dims = out})
   for a = 0, (k[1] - 1) * node.dilation[1] // node.stride[1] do
     local row, own_row, in_row = covering(node, 1, dims[3], out[3], a, 3)
     for b = 0, (k[2] - 1) * node.dilation[2] // node.stride[2] do

@@ -4,7 +4,7 @@
 // case, and what it reduces need not be in memory for it. Only where what they are made of is:
 // sources, and values that something other than maps reads. Those made of positions and small
 // values alone, like the condition of a mask, which no kernel need write for the others; sources in
-// another shape; and what late.c finds.
+// another shape, and what other kernels read as it is, in another shape; and what late.c finds.
 #include "pass.h"
 
 enum { kMostEnds = 2 }; // large values that a chain is made of
@@ -13,6 +13,7 @@ typedef enum Made { NotAsked, MadeFree, MadeOfMemory } Made;
 
 typedef struct Chains {
   bool *stored; // by id in the graph before: does something other than maps read it?
+  bool *whole;  // and as it is, not in another shape?
   const Late *late;
   // The copy made last, of which value, to be reduced along which dimensions: other reductions of
   // the kind accumulate in the same sweep over it.
@@ -155,8 +156,20 @@ static void set_late(Node *n) { // a chain of its own
     if (chain_is_large(n->in[i], n)) set_late(n->in[i]);
 }
 
+// Does `node` gather or reduce another shape of what is in memory anyway? It reads it there.
+static bool reads_view(const Chains *c, const Node *node) {
+  const Node *x = node->nin ? node->in[0] : NULL;
+  bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;
+  bool view = x && x->op->cls == OpMove && x->nin == 1 && !x->fixed && view_same_memory(x);
+  return view && (gathers || node->op->cls == OpReduce) && c->whole[x->in[0]->id];
+}
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Chains *chains = to->scratch;
+  if (reads_view(chains, node)) {
+    in[0] = chain_copy(to, in[0], in[0]->in);
+    in[0]->late = true;
+  }
   const Node *ends[kMostEnds];
   int count = 0;
   bool reads = node->op->cls == OpReduce && !fuse_fits_row(node) &&
@@ -173,11 +186,18 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 }
 
 Graph *chain_own(Graph *g) {
-  Chains chains = {.stored = arena_alloc(g->arena, sizeof(bool) * ((size_t)g->nnodes + 1))};
-  for (int i = 0; i < g->nnodes; i++)
-    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
-      if (wants_memory(g->c->options.arch, g->nodes[i], g->nodes[i]->in[j]))
-        chains.stored[g->nodes[i]->in[j]->id] = true;
+  size_t count = (size_t)g->nnodes + 1;
+  Chains chains = {.stored = arena_alloc(g->arena, sizeof(bool) * count),
+                   .whole = arena_alloc(g->arena, sizeof(bool) * count)};
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool view = n->op->cls == OpMove && n->nin == 1;
+    for (int j = 0; n->uses && j < n->nin; j++) {
+      if (!wants_memory(g->c->options.arch, n, n->in[j])) continue;
+      chains.stored[n->in[j]->id] = true;
+      if (!view) chains.whole[n->in[j]->id] = true;
+    }
+  }
   for (int i = 0; i < g->noutputs; i++) chains.stored[g->outputs[i].node->id] = true;
   for (int i = 0; i < g->nupdates; i++) chains.stored[g->updates[i].value->id] = true;
   chains.late = late_find(g, chains.stored);

@@ -81,14 +81,28 @@ static int last_dim(const Type *t) { // larger than 1; -1: there are no dimensio
 }
 
 // A moved value stays in the order it has, so that what makes it can store it in runs: an image
-// whose channels are last, rows (of the last dimension) that lie in one piece, and what has more
-// dimensions than either and becomes one of them yet. Else it is row-major.
+// whose channels are last, maybe with its pixels as one dimension; rows (of the last dimension)
+// that lie in one piece; and what has more dimensions than these and becomes one of them yet. Else
+// it is row-major.
 static void keep_order(Node *n) {
+  static const uint8_t pixels[3] = {0, 2, 1};
   Type kept = in_place(n), image = n->type;
-  if (n->type.rank == 4) set_order(&image, channels_last);
+  bool four = n->type.rank == 4, flat = n->type.rank == 3 && n->in[0]->type.rank == 4;
+  if (four || flat) set_order(&image, four ? channels_last : pixels);
   if (n->type.rank > 4 || is_innermost(&kept, last_dim(&kept)) ||
-      (n->type.rank == 4 && type_same_order(&kept, &image)))
+      ((four || flat) && type_same_order(&kept, &image)))
     n->type = kept;
+}
+
+// What is gathered lies as the table does, with the dimensions of ids in the place of the axis.
+static void order_of_table(Node *n) {
+  const Type *table = &n->in[0]->type;
+  int axis = (int)n->attr.axis, ids = n->in[1]->type.rank, at = 0;
+  for (int i = 0; i < table->rank; i++) {
+    int d = table->order[i];
+    for (int e = 0; d == axis && e < ids; e++) n->type.order[at++] = (uint8_t)(axis + e);
+    if (d != axis) n->type.order[at++] = (uint8_t)(d < axis ? d : d + ids - 1);
+  }
 }
 
 // Dimension `last` innermost, the others as they are counted.
@@ -120,6 +134,7 @@ static void choose_order(Node *n) {
     set_order(t, in->order);
   }
   if (reorders(n)) keep_order(n);
+  if (n->op->cls == OpMove && n->op->form == MoveGather) order_of_table(n);
 }
 
 // A move whose elements lie as its input's: itself, or where others read it a twin (Node.subst).

@@ -53,4 +53,25 @@ ok "kernels of which one only reduces what both read" apart "of which one only r
 ok "kernels that read an input" apart_at_input
 ok "kernels of which one waits for another" apart "of which one waits for another" \
   'nn.output("y", x:softmax(2):t():matmul(x):softmax(1) * x)'
+# shown TEXT: what `nngen show` says of shown.lua has it.
+shown() {
+  build/nngen show "$work/shown.lua" >"$work/log" && grep -q "$1" "$work/log" ||
+    { grep '^#\|argmax' "$work/log"; return 1; }
+}
+cat >"$work/shown.lua" <<'L'
+local nn = require "nn"
+local h = nn.input("x", {128, 64, 56}):relu() * 2
+nn.output("a", h:matmul(nn.input("w", {56, 40})))
+nn.output("b", h:reshape{128, 64 * 56}:gather(nn.input("ids", {5}, {dtype = "i32"}), 2))
+L
+ok "another shape of what is in memory is read there" shown 'relu+mul, .* writes %3, grid'
+cat >"$work/shown.lua" <<'L'
+local nn = require "nn"
+local x = nn.input("x", {2, 16, 18, 18})
+local y = x:conv2d("conv", {out = 32, kernel = 3, pad = 1}):relu()
+y = y:max_pool2d(3, {stride = 2, pad = 1}):conv2d("next", {out = 32, kernel = 3, pad = 1})
+nn.output("g", nn.grad(y:square():sum(), {x})[1])
+L
+ok "windows that overlap are searched with channels last, as the image lies" \
+  shown 'reduce_argmax(.*<0,2,3,1>'
 tap_done
