@@ -114,7 +114,7 @@ $(k.weighing.body)
 //@ end
 
 //@ part("parts/heads.cu")
-  // A part of a tile, multiplied: scores, and the bases of rows.
+  // Products of a part of a tile become scores; what the bases of its rows are to be is found.
   auto rebase = [&](Warp &warp, int tile, int part, Warp::Part &of) {
     const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
 //@ if k.masking then
@@ -130,7 +130,7 @@ $(k.weighing.body)
         of.scores, kKeys % kTileKeys - part * kPartKeys, -nn_inf());
     warp.rebase<kSlack>(of, kScale * kLog2e);
   };
-  // And its weights.
+  // Scores become weights.
   auto power = [&](Warp &warp, int tile, int part, Warp::Part &of) {
     warp.power(of, kScale * kLog2e);
 //@ if k.weighing then

@@ -14,8 +14,9 @@ case " $* " in
   *" -include "*" kernels.cc "*" -o image.so "*) out=image.so reads=kernels.cc ;;
   *" kernels.cc "*" -o image.so "*) out=image.so reads="kernels.cc $(find device -type f | sort)" ;;
   " -dM -E -x c++ /dev/null ") # each process asks for its macros
-    kept=$here/../macros.$name
-    [ -s "$kept" ] || { "$name" "$@" >"$kept.$$" && mv "$kept.$$" "$kept"; } || exit
+    kept=$here/../macros.$name.${PATH//\//_}
+    [ -s "$kept" ] || { "$name" "$@" >"$kept.$$" && mv "$kept.$$" "$kept"; } ||
+      { code=$?; rm -f "$kept.$$"; exit $code; }
     exec cat "$kept"
     ;;
   *) exec "$name" "$@" ;;

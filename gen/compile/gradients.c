@@ -121,9 +121,9 @@ static bool evaluate(Trial *t) {
   fill(t, t->whole, -1);
   for (int i = 0; i < t->g->nnodes; i++)
     if (node_has_memory(t->g->nodes[i]) && !t->value[i]) return false;
-  graph_output(t->g, "y", t->y, t->op->loc, 0);
+  graph_output(t->g, graph_output_of("y", t->y, t->op->loc, 0));
   for (int i = 0; i * t->width < t->columns; i++)
-    if (t->grad[i]) graph_output(t->g, "grad", t->grad[i], t->op->loc, 0);
+    if (t->grad[i]) graph_output(t->g, graph_output_of("grad", t->grad[i], t->op->loc, 0));
   eval_graph(t->g, t->value, NULL, NULL);
   return true;
 }

@@ -339,7 +339,7 @@ static void put_rows(AttendText *t) {
   if (loaders.threads) {
     hole_int(e, "loaders", loaders.threads);
     hole_int(e, "loader_registers", loaders.registers);
-    hole_int(e, "registers", loaders.others);
+    hole_int(e, "registers", loaders.of_others);
     hole_int(e, "most_held", loaders.most_held);
   }
   hole_int(e, "staged", attend_staged(&t->a));

@@ -53,11 +53,15 @@ Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr)
   return n;
 }
 
-void graph_output(Graph *g, const char *name, Node *node, Loc loc, int entry) {
-  g->outputs = arena_grow(g->arena, g->outputs, g->noutputs, sizeof *g->outputs);
+Output graph_output_of(const char *name, Node *node, Loc loc, int entry) {
   bool wide = dtype_is_float(node->type.dtype) && node->op->typing != TypeConvert;
-  Dtype dtype = wide ? DtF32 : node->type.dtype;
-  g->outputs[g->noutputs++] = (Output){arena_dup(g->arena, name), node, dtype, loc, entry};
+  return (Output){name, node, wide ? DtF32 : node->type.dtype, loc, entry};
+}
+
+void graph_output(Graph *g, Output output) {
+  output.name = arena_dup(g->arena, output.name);
+  g->outputs = arena_grow(g->arena, g->outputs, g->noutputs, sizeof *g->outputs);
+  g->outputs[g->noutputs++] = output;
 }
 
 void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry) {
@@ -95,9 +99,9 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
     n->subst = rewrite(to, n, in);
   }
   for (int i = 0; i < g->noutputs; i++) {
-    const Output *o = &g->outputs[i];
-    graph_output(to, o->name, o->node->subst, o->loc, o->entry);
-    to->outputs[i].dtype = o->dtype;
+    Output o = g->outputs[i];
+    o.node = o.node->subst;
+    graph_output(to, o);
   }
   for (int i = 0; i < g->nupdates; i++)
     graph_update(to, g->updates[i].state->subst, g->updates[i].value->subst, g->updates[i].loc,

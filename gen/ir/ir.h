@@ -100,7 +100,7 @@ struct Node {
 typedef struct Output {
   const char *name;
   Node *node;
-  Dtype dtype; // as it is stored; of floats 32 bits, unless the model converts it
+  Dtype dtype; // as it is stored; floats in 32 bits, unless the model converts them
   Loc loc;
   int entry;
 } Output;
@@ -120,11 +120,10 @@ struct Graph {
   Arena *arena;
   const char *model; // a C identifier, from the file name
   Node **nodes;
-  int nnodes;
   Output *outputs;
   Update *updates;
   Instead *instead; // that graph_split follows
-  int noutputs, nupdates, ninstead;
+  int nnodes, noutputs, nupdates, ninstead;
   Group **groups; // in launch order
   Names *symbols; // of kernels
   int ngroups, nops; // nops: of the model as written
@@ -203,7 +202,8 @@ void op_copy_attrs(const Op *op, const Attr *from, Attr *to); // those that the 
 Graph *graph_new(Compiler *c, const char *model);
 Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like);
 Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr);
-void graph_output(Graph *g, const char *name, Node *node, Loc loc, int entry);
+Output graph_output_of(const char *name, Node *node, Loc loc, int entry); // stored as it says
+void graph_output(Graph *g, Output output);
 void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry);
 // A graph in which entries share sources and what is fixed alone.
 Graph *graph_split(Graph *g);

@@ -77,10 +77,12 @@ Graph *graph_split(Graph *g) {
     find_needed(g, s.entry, needed);
     set_instead(g, s.entry);
     copy_entry(&s, g, needed);
-    for (int i = 0; i < g->noutputs; i++)
-      if (g->outputs[i].entry == s.entry)
-        graph_output(s.to, g->outputs[i].name, copy_of(&s, g->outputs[i].node), g->outputs[i].loc,
-                     s.entry);
+    for (int i = 0; i < g->noutputs; i++) {
+      Output o = g->outputs[i];
+      if (o.entry != s.entry) continue;
+      o.node = copy_of(&s, o.node);
+      graph_output(s.to, o);
+    }
     for (int i = 0; i < g->nupdates; i++)
       if (g->updates[i].entry == s.entry)
         graph_update(s.to, s.copy[g->updates[i].state->id], copy_of(&s, g->updates[i].value),

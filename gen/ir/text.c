@@ -263,9 +263,11 @@ Graph *text_read(Compiler *c, const char *text) {
       const char *name = quoted(&r);
       Node *n = read_ref(&r, g);
       Dtype dtype = dtype_is_float(n->type.dtype) ? DtF32 : n->type.dtype;
-      if (take(&r, "as ") && !dtype_parse(span_of(&r, " \n"), &dtype)) bad(&r, "a dtype");
-      graph_output(g, name, n, (Loc){0}, read_entry(&r, n));
-      g->outputs[g->noutputs - 1].dtype = dtype;
+      if (take(&r, "as ") &&
+          (!dtype_parse(span_of(&r, " \n"), &dtype) || !dtype_is_float(dtype) ||
+           !dtype_is_float(n->type.dtype)))
+        bad(&r, "a dtype of floats, of an output that is one");
+      graph_output(g, (Output){name, n, dtype, {0}, read_entry(&r, n)});
     } else if (take(&r, "update ")) {
       Node *state = read_ref(&r, g), *value = read_ref(&r, g);
       bool copy = state->op->cls != OpSource; // of a parameter

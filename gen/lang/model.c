@@ -212,7 +212,8 @@ static int run_model(lua_State *lua) {
   load_chunk(lua, c->options.model);
   lua_call(lua, 0, 1);
   Node **n = luaL_testudata(lua, -1, kTensorType); // `return y` is short for one output
-  if (n && !c->graph->noutputs) graph_output(c->graph, "output", *n, (Loc){c->options.model, 1}, 0);
+  if (n && !c->graph->noutputs)
+    graph_output(c->graph, graph_output_of("output", *n, (Loc){c->options.model, 1}, 0));
   return 0;
 }
 

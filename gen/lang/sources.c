@@ -235,7 +235,8 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
            luaL_typename(lua, 2),
            lua_isboolean(lua, 2) ? "; nn.eq(a, b), nn.ne(a, b) and so on compare elements" : "");
   claim_name(lua, name, *n);
-  graph_output(front_compiler(lua)->graph, name, *n, front_here(lua), front_compiler(lua)->entry);
+  Compiler *c = front_compiler(lua);
+  graph_output(c->graph, graph_output_of(name, *n, front_here(lua), c->entry));
   return 0;
 }
 

@@ -4,7 +4,8 @@
 // case, and what it reduces need not be in memory for it. Only where what they are made of is:
 // sources, and values that something other than maps reads. Those made of positions and small
 // values alone, like the condition of a mask, which no kernel need write for the others; sources in
-// another shape, and what other kernels read as it is, in another shape; and what late.c finds.
+// another shape, and in another shape, too, what is expected to be in memory as it is; and what
+// late.c finds.
 #include "pass.h"
 
 enum { kMostEnds = 2 }; // large values that a chain is made of
@@ -156,7 +157,7 @@ static void set_late(Node *n) { // a chain of its own
     if (chain_is_large(n->in[i], n)) set_late(n->in[i]);
 }
 
-// Does `node` gather or reduce another shape of what is in memory anyway? It reads it there.
+// Does `node` gather or reduce another shape of what is expected to be in memory? It reads it there.
 static bool reads_view(const Chains *c, const Node *node) {
   const Node *x = node->nin ? node->in[0] : NULL;
   bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;
@@ -198,8 +199,10 @@ Graph *chain_own(Graph *g) {
       if (!view) chains.whole[n->in[j]->id] = true;
     }
   }
-  for (int i = 0; i < g->noutputs; i++) chains.stored[g->outputs[i].node->id] = true;
-  for (int i = 0; i < g->nupdates; i++) chains.stored[g->updates[i].value->id] = true;
+  for (int i = 0; i < g->noutputs; i++)
+    chains.stored[g->outputs[i].node->id] = chains.whole[g->outputs[i].node->id] = true;
+  for (int i = 0; i < g->nupdates; i++)
+    chains.stored[g->updates[i].value->id] = chains.whole[g->updates[i].value->id] = true;
   chains.late = late_find(g, chains.stored);
   return graph_copy(graph_rebuild(g, rewrite, &chains));
 }

@@ -333,7 +333,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 }
 
 // A value that leaves the graph: each as it is `wanted`, in memory of its own. `taken`: another has
-// it.
+// it. A source is where it is given.
 static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
   bool reshape = n->op->cls == OpMove && n->op->form == MoveReshape;
   bool plain = is_row_major(wanted);
@@ -346,7 +346,8 @@ static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
     view->type = *wanted;
     return view;
   }
-  if (!taken && n->op->cls != OpSource && type_same_order(wanted, &n->type)) return n;
+  bool lies = wanted->dtype == n->type.dtype && type_same_order(wanted, &n->type);
+  if (!taken && n->op->cls != OpSource && lies) return n;
   Node *copy = graph_add(g, op_need(g->c, "copy"), 1, &n, NULL, n);
   copy->type = *wanted;
   return copy;
@@ -371,7 +372,7 @@ void layout_pass(Compiler *c) {
   Graph *g = c->graph = graph_rebuild(c->graph, rewrite, attend_products(c->graph));
   for (int i = 0; i < g->noutputs; i++) {
     Node *n = g->outputs[i].node;
-    Dtype dtype = dtype_is_float(n->type.dtype) ? DtF32 : n->type.dtype;
+    Dtype dtype = dtype_is_float(n->type.dtype) ? g->outputs[i].dtype : n->type.dtype;
     Type plain = type_make(dtype, n->type.rank, n->type.dim);
     g->outputs[i].node = at_border(g, n, &plain, taken_before(g, n, i, 0));
     g->outputs[i].node->entry = g->outputs[i].entry;

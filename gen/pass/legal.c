@@ -437,8 +437,9 @@ void fuse_explain(const Group *g, const char *before, FILE *file) {
       const Node *x = g->nodes[i]->in[j];
       const Group *from = x->group;
       const char *reason = why_apart(g->nodes[i], j);
-      bool here = from && (from == g || from == g->first || from->fixed);
-      if (here || (!from && !(x->kept && node_has_memory(x)))) continue;
+      bool apart = from ? from != g && from != g->first && !from->fixed
+                        : x->kept && node_has_memory(x);
+      if (!apart) continue;
       if (is_told(g, i, j, x, reason)) continue;
       if (from)
         fprintf(file, "%sapart from %s: %s\n", before,

@@ -190,8 +190,9 @@ static bool is_said(const Node *n) { // the model says which dtype it has
 }
 
 // An output has its dtype, and so has what it is another shape of: one kernel stores it, with no
-// rounding between.
+// rounding between. Where others read what is to be rounded, and for a source, layout.c copies.
 static void set_output(Node *n, Dtype dtype) {
+  if (n->op->cls == OpSource || (dtype != DtF32 && n->uses > 1)) return;
   n->type.dtype = dtype;
   bool shape = n->op->cls == OpMove && n->op->form == MoveReshape;
   if (shape && n->in[0]->uses == 1 && !is_said(n->in[0])) set_output(n->in[0], dtype);

@@ -18,7 +18,7 @@ typedef struct Attending {
   int64_t rows, keys, depth[kMostScores], width, batch;
   int size, score_issue; // bytes of an operand's element; instructions for each score
   bool softmax;          // weights are found here; else they are a map of scores
-  bool draws;            // random numbers, one a score
+  bool draws;            // its kernel draws random numbers
   bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
   int64_t looped;                  // over so many batches, the innermost ones
 } Attending;
@@ -27,11 +27,12 @@ Attending attend_problem(const Group *g);
 bool attend_is_of_keys(const Attending *a, const Node *n); // may be one of key_values
 const char *attend_kind(const Attending *a); // in words
 int attend_parts(const Attending *a, const Tile *t); // of a tile's keys
-// Threads behind those that compute, which load (0: none do), and the registers of each of them and
-// of those that compute.
+// Threads of a block that load, behind those that compute.
 typedef struct Loaders {
-  int threads, registers, others;
-  int spare, most_held; // of those that compute: registers, and elements of rows that stay in them
+  int threads;              // 0: there are none, those that compute load
+  int registers, of_others; // of each of them, and of each that computes
+  int spare;                // of these, that are left; less than 0: they do not suffice
+  int most_held;            // queries of at most so many elements stay in them
 } Loaders;
 Loaders attend_loaders(const Attending *a, const Tile *t);
 int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory

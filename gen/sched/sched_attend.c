@@ -201,8 +201,10 @@ static bool wgmma_legal(const Attending *a, const Arch *arch) {
   return arch->wgmma && !a->sums && found;
 }
 
-static bool keeps_queries(const Attending *a) { // in registers (lib/attend_wgmma.cuh)
-  return a->softmax && a->depth[0] <= 64;
+static bool keeps_queries(const Attending *a, const Tile *t) { // in registers
+  enum { kGroupHeld = 64 }; // lib/attend_wgmma.cuh
+  Loaders loaders = attend_loaders(a, t);
+  return a->softmax && a->depth[0] <= (loaders.threads ? loaders.most_held : kGroupHeld);
 }
 
 // Warps read no keys and values, so that the rest takes less than kOtherRegs.
@@ -213,15 +215,16 @@ static int wgmma_registers(const Attending *a, const Tile *t) {
   sums += (a->nproducts - 1) * ((t->n > 64 ? t->n / 2 : 0) - kSecondRegs);
   bool few = !a->softmax && a->score_issue <= 2 + 2 * a->nproducts; // values of a map at hand
   if (few) sums -= kLessOfFew;
-  return sums + (keeps_queries(a) ? t->tm * queries / kWarp : kPlaces);
+  return sums + (keeps_queries(a, t) ? t->tm * queries / kWarp : kPlaces);
 }
 
 // Of keys and values all, by each group of 64 rows; of queries where they are not kept, too, with
 // each part of the keys.
 static void wgmma_reads(const Attending *a, const Tile *t, TileClocks *c) {
   enum { kGroupRows = 64, kGroupKeys = 64, kProductIssue = 4 }; // descriptors, the product
-  double groups = t->m / (double)kGroupRows, parts = t->n / (double)kGroupKeys;
-  double again = keeps_queries(a) ? 0 : parts * kGroupRows * query_bytes(a);
+  bool whole = attend_loaders(a, t).threads; // tiles are multiplied whole
+  double groups = t->m / (double)kGroupRows, parts = whole ? 1 : t->n / (double)kGroupKeys;
+  double again = keeps_queries(a, t) ? 0 : parts * kGroupRows * query_bytes(a);
   double products = parts * query_bytes(a) / kRowUnit + t->n / (double)kStep;
   c->smem = groups * (t->n * elements_of(a) * a->size + again) / kSmemRate;
   c->issue += groups * 4 * products * kProductIssue;
@@ -258,9 +261,9 @@ Loaders attend_loaders(const Attending *a, const Tile *t) {
   bool may = t->unit->in_flight && a->softmax && copied && sized && !a->draws;
   if (!may || groups < 2 || groups > kMostGroups) return (Loaders){0};
   Loaders l = {.threads = kGroup, .registers = groups < kMostGroups ? 40 : 32};
-  l.others = (kAll / kGroup - l.registers) / groups / 8 * 8;
+  l.of_others = (kAll / kGroup - l.registers) / groups / 8 * 8;
   // Scores and weights of a tile, and outputs; queries, if there is room.
-  l.spare = l.others - (t->n / 2 + t->n / 4 + row_bytes(a, a->width) / a->size / 2 + kLeast);
+  l.spare = l.of_others - (t->n / 2 + t->n / 4 + row_bytes(a, a->width) / a->size / 2 + kLeast);
   l.most_held = l.spare * 4;
   return l;
 }
@@ -327,16 +330,16 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
 
 // What is left of powers, instructions and products one after the other where so many groups of
 // four warps share an SM: fitted to kernels on an H200 (tests/bench/NOTES.md). Groups of one block
-// that have a softmax wait for each other.
+// that have a softmax wait for each other, unless others load for them.
 static double group_share(const Attending *a, const Tile *t, double groups) {
-  if (attend_loaders(a, t).threads) return (0.4 + 1.2 / groups);
+  if (attend_loaders(a, t).threads) return 0.5 + 0.6 / groups;
   double waits = a->softmax ? 0.02 * (warps_of(t) / kSchedulers - 1) : 0;
   double some = fmax(1, groups); // of less than one group nothing hides anything
   return (waits + (attend_parts(a, t) > 1 ? 0.5 + 0.9 / some : 0.4 + 1.5 / some)) * some / groups;
 }
 
 static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
-  double clock = 1 / (arch->clock * 1e9), warps = t->threads / (double)kWarp;
+  double clock = 1 / (arch->clock * 1e9), warps = warps_of(t);
   double blocks = tile_blocks(a, t), on_sm = ceil(blocks / arch->sms);
   double keys = ceil(steps_of(a, t) / t->splits) * attend_share(g, a, t);
   double rounds = ceil(on_sm / t->blocks), loaded = loaded_of(a, t);

@@ -33,12 +33,12 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
   using Sums = typename Unit::template ValueSums<T, kWidth, kWarpRows, kTileKeys>;
   static constexpr int kRows = Tile::kRowsOfLane, kKeys = Tile::kKeysOfLane,
                        kOuts = Sums::kOutsOfLane;
-  // Of a tile: scores; of each row, the base it is to have and what is subtracted from its scores;
-  // does any base of this lane move? What outputs before are multiplied by, then.
-  struct Part {
+  struct Part {  // of a tile
     typename Tile::Scores scores;
-    float next[kRows], less[kRows], factor[kRows];
-    bool moves;
+    float next[kRows];    // the base that a row is to have
+    float less[kRows];    // what is subtracted from its scores
+    float factor[kRows];  // of its outputs before, from move_sums on
+    bool moves;           // does any base of this lane's rows move?
   };
   // Of a row: its largest score, its base, the sum of its powers (this lane's part).
   float most[kRows], base[kRows], sum[kRows];
@@ -95,8 +95,8 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       for (int r = 0; r < kRows; ++r) follow(r, part.next[r], scale);
   }
 
-  // The same in two steps: sums at once, and outputs when they may be read. Factors are off by
-  // 2^-13 at most; what they multiply has been rounded to 16 bits.
+  // The same in two steps: sums at once, and outputs when they may be read. Sums and outputs of a
+  // row have one factor, so that it does not matter that it is off, by 2^-13 at most.
   __device__ __forceinline__ void move_sums(Part &part, float scale) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {

@@ -141,7 +141,7 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
   }
 };
 
-// kMostHeld: rows of so many elements stay in registers.
+// kMostHeld: rows of at most so many elements stay in registers.
 template <int kTileM, int kTileKeys, int kMostHeld = 64> struct WgmmaUnit {
   static constexpr bool kPanels = true;
   template <int kWarpRows, int kKeys> using ScoreTile = WgmmaScoreTile<kKeys>;

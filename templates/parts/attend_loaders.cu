@@ -23,18 +23,18 @@
       load_rows<MapV, kTileKeys, kLoaders, Unit::kPanels>(
           smem.v[values.at], $(v.pointer), tile * kTileKeys, batch, thread);
     };
-    // Keys are loaded a tile ahead of values.
+    // Keys are loaded a tile ahead of values. What has landed is said before the loaders wait for
+    // anybody, so that a group may be ahead of another.
     RingPlace<2> landed;
     if (tile < end) load_keys(tile), keys.step();
     nn_cp_async_commit();
     for (bool first = true; tile < end; first = false) {
       const int after = next(tile + 1);
-      if (after < end) load_keys(after), keys.step();
-      nn_cp_async_commit();
-      nn_cp_async_wait<1>();  // but for those
+      nn_cp_async_wait<0>();
       Unit::publish();
       if (!first) values.fill(smem.values);
       landed.fill(smem.keys);
+      if (after < end) load_keys(after), keys.step();
       load_values(tile);
       nn_cp_async_commit();
       tile = after;

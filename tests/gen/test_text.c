@@ -84,7 +84,7 @@ static void many_inputs(void **state) {
   for (int i = 0; i < kInputs; i++) in[i] = x;
   Node *all = graph_add(c.graph, op_need(&c, "concat"), kInputs, in, NULL, NULL);
   shape_infer(&c, all);
-  graph_output(c.graph, "y", all, (Loc){0}, 0);
+  graph_output(c.graph, graph_output_of("y", all, (Loc){0}, 0));
   char *text = graph_text(c.graph), *again = graph_text(text_read(&c, text));
   assert_string_equal(text, again);
   free(text);

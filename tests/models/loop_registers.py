@@ -31,7 +31,7 @@ def written(text):
     product = re.match(r"HGMMA\.64x(\d+)x", operation)
     count = (int(product.group(1)) // 2 if product else
              4 if re.search(r"\.128|\.M88\.4", operation) else
-             2 if re.search(r"\.64|WIDE", operation) else 1)
+             2 if re.search(r"\.64|WIDE|^CS2R$", operation) else 1)
     return range(int(register.group(1)), int(register.group(1)) + count)
 
 
@@ -41,7 +41,8 @@ def ways(code):
     follow = []
     for i, (_, predicated, text) in enumerate(code):
         to = re.match(r"BRA\b.*?0x([0-9a-f]+)", text)
-        ends = re.match(r"(BRA|EXIT|RET)\b", text) and not predicated and "U" not in text[3:6]
+        may = predicated or re.match(r"BRA(\.(U|DIV|CONV)\b|\s+!?U?P\d)", text)
+        ends = re.match(r"(BRA|EXIT|RET)\b", text) and not may
         follow.append(([] if ends or i + 1 == len(code) else [i + 1])
                       + ([index[int(to.group(1), 16)]] if to else []))
     return follow
@@ -78,6 +79,8 @@ def mixed(code):
     found = []
     for i, (at, _, text) in enumerate(code):
         product = re.match(r"HGMMA\S*\s+R\d+, R(\d+),", text)
+        if product and before[i] is None:
+            found.append((at, int(product.group(1)), ["nothing: no way leads there"]))
         for register in range(4) if product and before[i] else ():
             wrote = before[i].get(int(product.group(1)) + register, frozenset())
             if len(wrote) > 1:

@@ -17,6 +17,10 @@ try "rows of 256 bytes, in panels of 128" \
 try "rows of 512 bytes" attends 64x64 fp16 $shape form=plain N=64 M=70 D=256 W=256
 try "values of another size, three groups" \
   attends 192x64 fp16 $shape form=alibi N=200 M=90 D=40 W=128
+try "some warps load, scores far from 0" \
+  attends 128x128 fp16 $shape form=far N=140 M=390 D=64 W=64
+try "some warps load, rows without a key" \
+  attends 128x64 bf16 $shape form=lengths N=140 M=200 D=64 W=64
 try "some warps load, two groups compute, several tiles" \
   attends 128x128 bf16 $shape form=window N=140 M=600 D=64 W=64
 parts=2 try "some warps load parts of the keys" \

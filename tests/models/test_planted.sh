@@ -228,15 +228,30 @@ fault "attention: keys past the last one count" templates/attend.cu \
 wide() { run tests/models/attend.lua --dtype fp16 --set form=causal N=150 M=150 W=112; }
 sound "no fault, no complaint about attention by single warps" wide # a group would meet by itself
 fault "attention: a tile is overwritten while it is read" \
-  templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' wide
+  templates/parts/attend_ring.cu 's/nn_sync();  \/\/ this tile.*//' wide
 steep="B=1 H=2 G=1 form=unscaled N=70 M=300 D=32 W=32"
 sound "no fault, no complaint about attention by warp groups" attends 64x128 fp16 $steep
 fault "attention by warp groups: outputs are multiplied before their sums are there" \
-  templates/lib/attend_softmax.cuh 's/Unit::template await.*//' attends 64x128 fp16 $steep
+  templates/parts/attend_ring.cu '/auto settle/,/};/s/Unit::await.*//' attends 64x128 fp16 $steep
 fault "attention by warp groups: scores are read before they are there" \
-  templates/attend.cu 's/Unit::await<1>/Unit::await<2>/' attends 64x128 fp16 $steep
+  templates/parts/attend_ring.cu 's/Unit::await<1>/Unit::await<2>/' attends 64x128 fp16 $steep
 fault "attention by warp groups: a tile is overwritten while it is read" \
-  templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' attends 128x64 fp16 $steep
+  templates/parts/attend_ring.cu 's/nn_sync();  \/\/ this tile.*//' attends 128x64 fp16 $steep
+apart="B=1 H=2 G=1 form=unscaled N=140 M=600 D=64 W=64"
+sound "no fault, no complaint about attention of which some warps load" attends 128x128 fp16 $apart
+fault "attention of which some warps load: keys are read before they are there" \
+  templates/parts/attend_loaders.cu 's/keys.await_filled(smem.keys);//' attends 128x128 fp16 $apart
+fault "attention of which some warps load: values are overwritten while they are read" \
+  templates/parts/attend_loaders.cu 's/values.await_left(smem.values);//' \
+  attends 128x128 fp16 $apart
+fault "attention of which some warps load: a place is left by who still reads it" \
+  templates/lib/ring.cuh '/void leave/,/}/s/nn_syncwarp();//' attends 128x128 fp16 $apart
+fault "attention of which some warps load: outputs do not follow a larger score" \
+  templates/lib/attend_softmax.cuh '/void move_outs/,/^  }/s/Sums::out(r, c) \*= .*/;/' \
+  attends 128x128 fp16 $apart
+fault "attention of which some warps load: the weights of a tile are its scores before" \
+  templates/parts/attend_loaders.cu 's/warp.pack(part.scores, weights);//' \
+  attends 128x128 fp16 $apart
 fault "attention by warp groups: copies are not handed to products" templates/lib/attend_wgmma.cuh \
   's/nn_fence_proxy_async();//' attends 64x128 fp16 $steep
 fault "attention by warp groups: a panel begins where another one is" templates/lib/attend.cuh \

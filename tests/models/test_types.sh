@@ -55,10 +55,23 @@ types_out() {
   run --set case=conversions --output "$work/types" >/dev/null &&
     descr '<i4' "$work/types/i32.npy" &&
     descr '|u1' "$work/types/u8.npy" && descr '|b1' "$work/types/flag.npy" &&
-    descr '<f4' "$work/types/half.npy" && descr '<f2' "$work/types/f16.npy" &&
-    descr '<f4' "$work/types/bf16.npy"
+    descr '<f4' "$work/types/half.npy"
+}
+# Each output in the dtype that its name begins with, fp32 else; read back from text, too.
+stored() {
+  build/nngen show tests/models/types.lua --set case=stored --stage simp >"$work/stored.ir"
+  for model in "tests/models/types.lua --set case=stored" "$work/stored.ir"; do
+    build/nngen show $model --dtype ${1:-fp32} --plan | tr -d ' ,"' | awk -F: '
+      $1 == "name" {name = $2} $1 == "role" {output = $2 == "output"}
+      $1 == "dtype" && output {n++; want = name ~ /^b?f16/ ? name : "f32"; sub(/_.*/, "", want)
+        if ($2 != want) {print name, $2; bad = 1}} END {exit bad || n != 6}' || return
+  done
+  run --set case=stored --output "$work/stored" >/dev/null &&
+    descr '<f2' "$work/stored/f16.npy" && descr '<f4' "$work/stored/bf16.npy"
 }
 ok "outputs are written in their own dtype" types_out
+ok "outputs that are converted to 16 bits are stored so" stored
+ok "outputs that are converted to 16 bits are stored so, bf16" stored bf16
 npy() { # npy DESCR SHAPE BYTES...: an npy file of these bytes (octal) on stdout
   local header="{'descr': '$1', 'fortran_order': False, 'shape': ($2), }"; shift 2
   printf '\x93NUMPY\1\0\166\0%-117s\n' "$header"

@@ -36,11 +36,20 @@ function cases.conversions()
   nn.output("u8", x:to("i32"):to("u8"))
   nn.output("half", x:to("f16") * 1.5)
   nn.output("brain", x:to("bf16") + 1)
-  nn.output("f16", (x:to("f16") + 1):to("f16"))
-  nn.output("bf16", x:to("bf16"))
   nn.output("flag", (x:to("i32") // 700):to("bool"))
   nn.output("back", x:to("i32"):to("f32") / 3)
   nn.output("long", x:to("i32"):to("i64") + 1)
+end
+-- Outputs that are converted to 16 bits are stored so, wherever they come from.
+function cases.stored()
+  local x = nn.input("x", {2, 8, 8, 8}, {dtype = "bf16"})
+  local h = x:conv2d("c", {out = 16, kernel = 3, pad = 1}):relu() -- channels last in memory
+  nn.output("wide", h)
+  nn.output("f16", h:to("f16"))
+  nn.output("bf16", h:to("bf16"))
+  nn.output("bf16_again", h:to("bf16"))
+  nn.output("bf16_given", x:to("bf16"))
+  nn.entry("other", function() nn.output("f16_other", (h * 2):to("f16")) end)
 end
 -- Reductions of integers and bools: exact, in i32.
 function cases.sums()
