@@ -14,8 +14,10 @@ case " $* " in
   *" -include "*" kernels.cc "*" -o image.so "*) out=image.so reads=kernels.cc ;;
   *" kernels.cc "*" -o image.so "*) out=image.so reads="kernels.cc $(find device -type f | sort)" ;;
   " -dM -E -x c++ /dev/null ") # each process asks for its macros
-    kept=$here/../macros.$name.${PATH//\//_}
-    [ -s "$kept" ] || { "$name" "$@" >"$kept.$$" && mv "$kept.$$" "$kept"; } ||
+    kept=$here/../macros.$name known=
+    [ -s "$kept" ] && [ -f "$kept.path" ] && read -r known <"$kept.path"
+    [ "$known" = "$PATH" ] ||
+      { "$name" "$@" >"$kept.$$" && mv "$kept.$$" "$kept" && echo "$PATH" >"$kept.path"; } ||
       { code=$?; rm -f "$kept.$$"; exit $code; }
     exec cat "$kept"
     ;;
