@@ -157,7 +157,8 @@ static void set_late(Node *n) { // a chain of its own
     if (chain_is_large(n->in[i], n)) set_late(n->in[i]);
 }
 
-// Does `node` gather or reduce another shape of what is expected to be in memory? It reads it there.
+// Does `node` gather or reduce another shape of what is expected to be in memory? It reads it
+// there.
 static bool reads_view(const Chains *c, const Node *node) {
   const Node *x = node->nin ? node->in[0] : NULL;
   bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;

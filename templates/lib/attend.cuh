@@ -9,8 +9,9 @@
 //                          multiply(scores, keys): scores = the warp's rows times a tile of keys
 //   RowsReadAgain          the same, which each tile of keys reads, and the constructor does not
 //   ValueSums<T, width, rows, keys>
-//                          weigh(scores, values): out(r, c) += scores times a tile of values; of
-//                          WgmmaUnit in two steps, too: pack(scores, weights), weigh(weights, values);
+//                          weigh(scores, values): out(r, c) += scores times a tile of values;
+//                          of WgmmaUnit in two steps, too: pack(scores, weights), and
+//                          weigh(weights, values);
 //                          stage(to, row): to rows of kStaged floats (tile.cuh, staged), from `row`
 //                          on
 // and says how its products run: kPanels: rows in shared memory are HeadRows in panels; publish():

@@ -25,7 +25,7 @@ template <int kPlaces> struct RingPlace {
     nn_mbar_wait(&ring.read[at], turn ^ 1);
   }
   __device__ __forceinline__ void fill(Places &ring) { nn_mbar_arrive(&ring.filled[at]), step(); }
-  // Of a thread that reads: until the place is filled. `leave`: by all lanes, of which one says so.
+  // Of a thread that reads: until the place is filled. `leave`: by all lanes, of which one arrives.
   __device__ __forceinline__ void await_filled(Places &ring) const {
     nn_mbar_wait(&ring.filled[at], turn);
   }

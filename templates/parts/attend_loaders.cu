@@ -23,8 +23,8 @@
       load_rows<MapV, kTileKeys, kLoaders, Unit::kPanels>(
           smem.v[values.at], $(v.pointer), tile * kTileKeys, batch, thread);
     };
-    // Keys are loaded a tile ahead of values. What has landed is said before the loaders wait for
-    // anybody, so that a group may be ahead of another.
+    // Keys are loaded a tile ahead of values. What has landed is announced before they wait for
+    // anybody, so that one group may be ahead of another.
     RingPlace<2> landed;
     if (tile < end) load_keys(tile), keys.step();
     nn_cp_async_commit();

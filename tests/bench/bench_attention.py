@@ -261,8 +261,8 @@ def main_loop(sass):
     """The shortest of the loops with the most products: (instructions, those of its shortest way,
     products of 16 x 8 x 16).
 
-    A loop is what lies between a branch and its target before it: a label of nvdisasm's, an address
-    of cuobjdump's. The shortest way through it takes all its branches ahead, but for those around
+    A loop is what lies between a branch and its target before it, and does not end the kernel: a
+    label of nvdisasm's, an address of cuobjdump's. The shortest way through it takes all its branches ahead, but for those around
     products and copies to shared memory.
     """
     place, labels, instructions = {}, {}, []
@@ -277,10 +277,13 @@ def main_loop(sass):
         found = re.search(r"\bBRA\b.*?(?:(\.L\w+)|\b0x([0-9a-f]+))", text)
         return found and (labels.get(found[1]) if found[1] else place.get(int(found[2], 16)))
 
+    def leaves(text):  # waits that are not over at once stand behind the end, and jump back
+        return re.match(r"(@!?U?P\w+\s+)?EXIT\b", text)
+
     loops = []
     for at, text in enumerate(instructions):
         begin = target(text)
-        if begin is not None and begin <= at:
+        if begin is not None and begin <= at and not any(map(leaves, instructions[begin:at])):
             loops.append((sum(map(products_of, instructions[begin:at + 1])), begin - at, begin, at))
     products, _, begin, at = max(loops, default=(0, 0, 0, 0))
     if not products:

@@ -185,8 +185,8 @@ sum_first() {
 }
 ok "a layer norm of a sum over 100000 columns is two kernels" sum_first
 twice() { # the bytes that libcusim counts: two reads of x and one write, within 2 %
-  build/nngen $long --quiet --no-check --count --json --set only=softmax rows=1 columns=40000 >"$work/j" ||
-    return
+  build/nngen $long --quiet --no-check --count --json --set only=softmax rows=1 columns=40000 \
+    >"$work/j" || return
   tr -d ' ,"' <"$work/j" | awk -F: '$1 == "distinct_bytes" {sum += $2}
     END {want = 3 * 40000 * 4; exit !(sum > want * 0.98 && sum < want * 1.02)}'
 }

@@ -7,7 +7,10 @@ export NNGEN_SIM_OPTIMIZE=${NNGEN_SIM_OPTIMIZE:+g} # thousands of steps run long
 epochs=$(long && echo 40 || echo 24)
 options="--epochs $epochs --seed 3 --set width=8"
 
-whole() { train $options --out-dir "$work/whole" && [ "$(steps_of "$work/whole" | wc -l)" = $((epochs * 11)) ]; }
+whole() {
+  train $options --out-dir "$work/whole" &&
+    [ "$(steps_of "$work/whole" | wc -l)" = $((epochs * 11)) ]
+}
 ok "a run of $epochs epochs of 10 steps" whole
 again() {
   train $options --out-dir "$work/again" --workers 1 && same_run "$work/whole" "$work/again"
