@@ -104,7 +104,7 @@ class Beside:
             self.peers = Peers(self)
         peers = self.peers
         took, missed, left_out = 8, [], []
-        for job in jobs:
+        for job in (j for j in jobs if self.options.jobs.search(name(j))):
             begin, spent = time.monotonic(), peers.compile_seconds
             if self.left() < 1.2 * took + (20 if job[-1] and not self.dry else 0):
                 left_out.append(name(job))

@@ -3,7 +3,7 @@
 made to end within 9 minutes.
 
 usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]] [--turns N]
-              [--cache DIR]
+              [--cache DIR] [--jobs REGEX]
 
 Needs a ready-made build/ (`make tests`), python3 and, for the peers, PyTorch; installs nothing.
 Every stage has its share of the seconds that are left; what would go over is left out and said so.
@@ -14,7 +14,8 @@ what `nngen tune` measured in the same call (--only tune,networks). `python3 tes
 --results DIR` is all that `make bench DEVICE=cuda` does.
 
 --turns: how often contenders take turns (3). --cache: a folder of compiled kernels, as `nngen run
---arch` fills it elsewhere, in place of an empty one; it holds no tuning.json.
+--arch` fills it elsewhere, in place of an empty one; it holds no tuning.json. --jobs: of attention,
+networks, the block and training only those whose names it matches, as "imagenet bf16".
 
 --dry-run does the same on libcusim and the CPU, tiny and few times: it shows that the program
 works; its figures are none of a GPU and are stored nowhere.
@@ -350,6 +351,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=525)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--cache")
+    parser.add_argument("--jobs", type=re.compile, default=re.compile(""))
     parser.add_argument("--only", type=lambda text: text.split(","), help="stages, by name")
     options = parser.parse_args()
     for needed in ("build/nngen", "build/tests/bench/bench_gpu"):
