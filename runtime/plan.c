@@ -82,7 +82,8 @@ static const Field tensor_fields[] = {
     END};
 static const Field scalar_fields[] = {ENUM(PlanScalar, dtype, dtypes),
                                       FIELD(PlanScalar, value, FieldReal), END};
-static const Field map_fields[] = {FIELD(PlanMap, swizzle, FieldInt),
+static const Field map_fields[] = {FIELD(PlanMap, offset, FieldInt64),
+                                   FIELD(PlanMap, swizzle, FieldInt),
                                    FIELD(PlanMap, rank, FieldInt), // before the three it counts
                                    INTS(PlanMap, extent, FieldInt64s, rank),
                                    INTS(PlanMap, stride, FieldInt64s, rank),

@@ -93,6 +93,7 @@ typedef struct PlanScalar {
 // A tensor map: how bulk copies of sm_90 and later see a tensor, and the box that one copy moves.
 // The kernel's parameter is `const __grid_constant__ CUtensorMap`. Dimensions innermost first.
 typedef struct PlanMap {
+  int64_t offset;              // bytes from the tensor's first element to the map's
   int swizzle;                 // bytes: 0 (none), 32, 64, 128
   int rank;                    // 1 to 5
   int64_t extent[PlanMaxRank]; // elements

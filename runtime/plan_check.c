@@ -196,7 +196,8 @@ static bool is_number_of(const PlanScalar *scalar) {
 
 // What cuTensorMapEncodeTiled asks for, and that no copy leaves the tensor.
 static bool is_map_of(const PlanTensor *tensor, const PlanMap *map) {
-  int64_t size = (int64_t)dtype_size(tensor->dtype), end = size;
+  int64_t size = (int64_t)dtype_size(tensor->dtype), end = map->offset + size;
+  if (map->offset < 0 || map->offset % 16 || map->offset > tensor->bytes - size) return false;
   if (tensor->dtype == DtBool || map->rank < 1 || map->rank > 5 || map->stride[0] != size)
     return false;
   for (int d = 0; d < map->rank; d++) {

@@ -85,7 +85,7 @@ static int encode_map(Loaded *loaded, const PlanArg *arg, ParamMap *to, Error *e
   }
   return CU(&loaded->device->api, err, cuTensorMapEncodeTiled, to,
             map_types[loaded->plan->tensors[arg->tensor].dtype], (unsigned)map->rank,
-            (void *)(uintptr_t)load_pointer(loaded, arg->tensor), extents, strides, box, steps, 0,
+            (void *)(uintptr_t)(load_pointer(loaded, arg->tensor) + (uint64_t)map->offset), extents, strides, box, steps, 0,
             swizzle, L2Promotion128, 0);
 }
 

@@ -210,7 +210,10 @@ NN_DEV void nn_bulk_store(void *gmem, const void *smem, int bytes);
 NN_DEV void nn_bulk_commit();                     // closes this thread's group of stores
 template <int N> NN_DEV void nn_bulk_wait();      // all but its N newest groups are written
 template <int N> NN_DEV void nn_bulk_wait_read(); // they have read shared memory
-// The map's box at element (x, y), x innermost; outside of the tensor it holds zeros.
+// The map's box from element `at` on, innermost first; outside of the tensor it holds zeros. Or
+// that of two dimensions, from (x, y) on.
+template <int N>
+NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, const int (&at)[N], Mbar *bar);
 NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, int x, int y, Mbar *bar);
 NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem);
 

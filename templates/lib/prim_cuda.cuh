@@ -380,11 +380,27 @@ template <int N> NN_DEV void nn_bulk_wait() {
 template <int N> NN_DEV void nn_bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
+#define NN_TENSOR_LOAD(dims, places, ...)                                                          \
+  asm volatile("cp.async.bulk.tensor." dims ".shared::cluster.global"                              \
+               ".mbarrier::complete_tx::bytes [%0], [%1, {" places "}], [%2];" ::"r"(              \
+                   nn_smem_address(smem)),                                                         \
+               "l"(map), "r"(nn_smem_address(bar)), __VA_ARGS__                                    \
+               : "memory")
+template <int N>
+NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, const int (&at)[N], Mbar *bar) {
+  static_assert(N >= 1 && N <= 5, "dimensions of a tensor map");
+  if constexpr (N == 1) NN_TENSOR_LOAD("1d", "%3", "r"(at[0]));
+  if constexpr (N == 2) NN_TENSOR_LOAD("2d", "%3, %4", "r"(at[0]), "r"(at[1]));
+  if constexpr (N == 3) NN_TENSOR_LOAD("3d", "%3, %4, %5", "r"(at[0]), "r"(at[1]), "r"(at[2]));
+  if constexpr (N == 4)
+    NN_TENSOR_LOAD("4d", "%3, %4, %5, %6", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]));
+  if constexpr (N == 5)
+    NN_TENSOR_LOAD("5d", "%3, %4, %5, %6, %7", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+                   "r"(at[4]));
+}
+#undef NN_TENSOR_LOAD
 NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, int x, int y, Mbar *bar) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-               "[%0], [%1, {%2, %3}], [%4];" ::"r"(nn_smem_address(smem)),
-               "l"(map), "r"(x), "r"(y), "r"(nn_smem_address(bar))
-               : "memory");
+  nn_tensor_load(smem, map, {x, y}, bar);
 }
 NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "

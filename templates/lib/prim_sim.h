@@ -256,9 +256,12 @@ NN_DEV void nn_bulk_store(void *gmem, const void *smem, int bytes) {
 NN_DEV void nn_bulk_commit() { cusim_bulk_commit(); }
 template <int N> NN_DEV void nn_bulk_wait() { cusim_bulk_wait(N, 0); }
 template <int N> NN_DEV void nn_bulk_wait_read() { cusim_bulk_wait(N, 1); }
+template <int N>
+NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, const int (&at)[N], Mbar *bar) {
+  cusim_tensor_load(smem, map, at, N, &bar->state, 0);
+}
 NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, int x, int y, Mbar *bar) {
-  const int at[] = {x, y};
-  cusim_tensor_load(smem, map, at, 2, &bar->state, 0);
+  nn_tensor_load(smem, map, {x, y}, bar);
 }
 NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem) {
   const int at[] = {x, y};

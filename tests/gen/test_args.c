@@ -202,6 +202,9 @@ static void refused(void **state) {
   REFUSED(o.args[0].tensor = 0, "args[0] is a scalar and something else");
   REFUSED(o.args[0].written = true, "args[0] is a scalar and something else");
   REFUSED(o.args[1].tensor = 2, "args[1].tensor = 2 is not a tensor");
+  REFUSED(o.map.offset = 8, "args[1].map is not a tensor map of its tensor");
+  REFUSED(o.map.offset = -16, "args[1].map is not a tensor map of its tensor");
+  REFUSED(o.map.offset = 16, "args[1].map is not a tensor map of its tensor"); // ends too late
   REFUSED(o.map.extent[1]++, "args[1].map is not a tensor map of its tensor");
   REFUSED(o.map.stride[1] = 168, "args[1].map is not a tensor map of its tensor");
   REFUSED(o.map.box[0] = 3, "args[1].map is not a tensor map of its tensor");

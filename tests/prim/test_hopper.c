@@ -68,6 +68,34 @@ static void test_bulk(void **state) {
   for (int i = 0; i < 256; i++) assert_true(y[i] == 2 * x[i]);
 }
 
+// Thread 0 waits for thread 64, then for thread 32, which has waited for thread 0 and knows nothing
+// of thread 64: what was written before the first wait is still there behind the second.
+static void test_two_waits(void **state) {
+  (void)state;
+  CUfunction f = device_function(
+      "#include \"lib/prim.cuh\"\n"
+      "struct Smem { Mbar first, second, third; int value; };\n"
+      "extern \"C\" __global__ void k(int *out) {\n"
+      "  NN_SMEM(Smem, s);\n"
+      "  if (threadIdx.x == 0) {\n"
+      "    nn_mbar_init(&s.first, 1); nn_mbar_init(&s.second, 1); nn_mbar_init(&s.third, 1);\n"
+      "  }\n"
+      "  nn_sync();\n"
+      "  if (threadIdx.x == 32) { nn_mbar_wait(&s.first, 0); nn_mbar_arrive(&s.second); }\n"
+      "  if (threadIdx.x == 64) { s.value = 7; nn_mbar_arrive(&s.third); }\n"
+      "  if (threadIdx.x == 0) {\n"
+      "    nn_mbar_arrive(&s.first); nn_mbar_wait(&s.third, 0); nn_mbar_wait(&s.second, 0);\n"
+      "    out[0] = s.value;\n"
+      "  }\n"
+      "}\n",
+      "k");
+  int value = 0;
+  CUdeviceptr out = device_upload(NULL, sizeof value);
+  OK(device_run(f, 1, kThreads, 1024, (void *[]){&out}));
+  OK(cuMemcpyDtoH(&value, out, sizeof value));
+  assert_int_equal(value, 7);
+}
+
 static void make_map(void *map, CUdeviceptr at, uint64_t columns, uint64_t rows,
                      uint32_t box_columns, uint32_t box_rows, int swizzle) {
   enum { kBfloat = 9 };
@@ -122,6 +150,49 @@ static void test_tensor(void **state) {
         assert_int_equal(raw[offsets[r][k / 8] / 2 + k % 8], want);
         assert_int_equal(back[r * columns + k], want);
       }
+  }
+}
+
+// Boxes of three to five dimensions: of a tensor whose element (x, y, z, ...) is its offset, the
+// last ones of each dimension among them, with zeros behind them.
+static void test_tensor_ranks(void **state) {
+  (void)state;
+  enum { kBfloat = 9, kColumns = 24, kOther = 3, kMost = 8 * 4 };
+  static uint16_t tensor[kColumns * kOther * kOther * kOther * kOther], raw[kMost];
+  for (size_t i = 0; i < sizeof tensor / sizeof *tensor; i++) tensor[i] = (uint16_t)(i + 1);
+  CUdeviceptr in = device_upload(tensor, sizeof tensor), out = device_upload(NULL, sizeof raw);
+  for (int rank = 1; rank <= 5; rank++) {
+    char source[2048];
+    snprintf(source, sizeof source, "%s%s%d%s", head,
+             "extern \"C\" __global__ void k(const __grid_constant__ TensorMap map, int x, int y,\n"
+             "                               unsigned short *out) {\n"
+             "  NN_SMEM(Smem, s);\n"
+             "  if (threadIdx.x == 0) { nn_mbar_init(&s.bar, 1); nn_mbar_init_fence(); }\n"
+             "  nn_sync();\n"
+             "  if (threadIdx.x == 0) { nn_mbar_arrive_expect_tx(&s.bar, 64);\n"
+             "    const int five[] = {x, y, 1, 2, 0};\n"
+             "    int at[", rank, "];\n"
+             "    for (int d = 0; d < int(sizeof at / sizeof *at); d++) at[d] = five[d];\n"
+             "    nn_tensor_load(s.a, &map, at, &s.bar); }\n"
+             "  nn_mbar_wait(&s.bar, 0);\n"
+             "  if (threadIdx.x < 32) out[threadIdx.x] = s.a[threadIdx.x].bits;\n"
+             "}\n");
+    CUfunction f = device_function(source, "k");
+    _Alignas(64) char map[128];
+    uint64_t dims[5] = {kColumns, kOther, kOther, kOther, kOther}, strides[4] = {kColumns * 2};
+    uint32_t box[5] = {rank > 1 ? 8 : 32, 4, 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1};
+    for (int d = 1; d < 4; d++) strides[d] = strides[d - 1] * kOther;
+    int x = 16, y = 1;
+    OK(cuTensorMapEncodeTiled(map, kBfloat, (unsigned)rank, (void *)(uintptr_t)in, dims, strides,
+                              box, steps, 0, 0, 0, 0));
+    OK(device_run(f, 1, kThreads, 42 << 10, (void *[]){map, &x, &y, &out}));
+    OK(cuMemcpyDtoH(raw, out, sizeof raw));
+    int behind = (rank > 2) * kColumns * kOther + (rank > 3) * 2 * kColumns * kOther * kOther;
+    for (int i = 0; i < kMost; i++) {
+      int column = x + (rank > 1 ? i % 8 : i), row = rank > 1 ? y + i / 8 : 0;
+      bool inside = column < kColumns && row < kOther;
+      assert_int_equal(raw[i], inside ? tensor[behind + row * kColumns + column] : 0);
+    }
   }
 }
 
@@ -334,6 +405,8 @@ static void test_products(void **state) {
 int main(void) {
   int major = 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bulk), cmocka_unit_test(test_tensor),
+                                     cmocka_unit_test(test_tensor_ranks),
+                                     cmocka_unit_test(test_two_waits),
                                      cmocka_unit_test(test_tensor_many),
                                      cmocka_unit_test(test_products),
                                      cmocka_unit_test(test_products_of_registers)};

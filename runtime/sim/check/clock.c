@@ -98,6 +98,7 @@ static void join(struct Clock *into, const struct Clock *from) {
 // Adds `from` to what the thread knows, in a copy of its own: `from` may still grow.
 static void learn(Block *block, const struct Clock *from, int thread) {
   struct Clock *mine = block->known[thread];
+  block->learned[thread] = true;
   if (!mine || mine->refs > 1) {
     mine = make(block->threads);
     join(mine, block->known[thread]);
@@ -113,7 +114,7 @@ void clock_begin(Block *block) {
     keep(&block->known[t], NULL);
     block->own[t] = 1;
     block->proxy[t] = 0;
-    block->atomic_open[t] = false;
+    block->learned[t] = block->atomic_open[t] = false;
   }
   for (int i = 0; i < kAtomicClocks; i++) clock_drop(&block->atomics[i]);
 }
@@ -121,6 +122,7 @@ void clock_begin(Block *block) {
 void clock_publish_slowly(Block *block, struct Clock **place, int thread) {
   if (!*place) *place = make(block->threads);
   join(*place, block->known[thread]);
+  block->learned[thread] = false;
   Part *part = own_part(&(*place)->parts[thread / kWarpLanes]);
   ((uint32_t *)part->at)[thread % kWarpLanes] = block->own[thread]++;
   (*place)->id = ++last_id;
@@ -135,8 +137,9 @@ void clock_pass(Block *block, struct Clock **place, int thread) {
 
 void clock_take(Block *block, struct Clock *from, int thread) {
   if (!sim_settings()->race || !from) return;
-  // It arrived there: `from` knows all it knows.
-  if (clock_count(from, thread) + 1 == block->own[thread]) {
+  // Its last release has come there, and it has learned nothing since: `from` knows all it knows.
+  if (!block->learned[thread] && clock_count(from, thread) + 1 == block->own[thread]) {
+    block->learned[thread] = true;
     keep(&block->known[thread], from);
     return;
   }

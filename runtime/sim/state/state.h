@@ -248,6 +248,7 @@ typedef struct Block {
   uint32_t last_atomic;        // number of its last atomic operation
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
   uint32_t own[kMaxThreads];
+  bool learned[kMaxThreads];     // it knows more than it has released since
   bool atomic_open[kMaxThreads]; // its last atomic operation may not have been made yet
   MbarClock mbars[kMbarClocks];
   struct Readings *readings; // of products under way (reading.c); null: none
