@@ -8,6 +8,8 @@
 #include "lib/span.cuh"
 //@ end
 //@ if k.loaders then
+#include "lib/boxes.cuh"
+#include "lib/jobs.cuh"
 #include "lib/ring.cuh"
 //@ end
 #include "lib/epilogue.cuh"
@@ -29,6 +31,7 @@ constexpr int kSplits = $(k.splits);  // parts of the keys, each a block's
 //@ if k.loaders then
 constexpr int kThreads = $(k.threads - k.loaders);  // that compute
 constexpr int kLoaders = $(k.loaders);  // and, behind them, that load
+constexpr int kJobs = $(k.jobs);  // tiles of rows, of all batches
 constexpr int kLoaderRegisters = $(k.loader_registers), kRegisters = $(k.registers);
 //@ else
 constexpr int kThreads = $(k.threads);
@@ -54,6 +57,20 @@ $(k.states)
 //@ end
 
 struct Smem {
+//@ if k.loaders then
+  char q[kTileM * Warp::Depth::kBytes];
+  char k[2][kTileKeys * Warp::Depth::kBytes];
+  char v[2][kTileKeys * Warp::Width::kBytes];
+  float out[kTileM * kStaged];
+  Ring<1> jobs;
+  Ring<2> keys, values;
+  int job;
+//@ if k.masking then
+  int ahead[2];
+  // A bit for each tile, of this job and the next.
+  unsigned live[2][(kTilesKeys + kWarp - 1) / kWarp], plain[2][(kTilesKeys + kWarp - 1) / kWarp];
+//@ end
+//@ else
   union {
     struct {
       char q[kTileM * Warp::Depth::kBytes];
@@ -62,9 +79,6 @@ struct Smem {
     };
     float out[kTileM * kStaged];
   };
-//@ if k.loaders then
-  Ring<2> keys, values;  // their places
-//@ end
 //@ if k.splits > 1 then
   ScoreRow rows[kTileM];
   float share[kSplits * kTileM];
@@ -74,6 +88,7 @@ struct Smem {
   // A bit for each tile.
   unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];
 //@ end
+//@ end
 };
 static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 
@@ -81,6 +96,14 @@ static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 extern "C" __global__ void __launch_bounds__($(all), kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
+//@ local plain = "smem.plain"
+//@ if k.loaders then
+  int batch = 0, m0 = 0;  // of the job
+//@ if k.masking then
+  const unsigned *live = nullptr, *plain = nullptr;
+//@ plain = "plain"
+//@ end
+//@ else
 //@ local block = k.splits > 1 and "block" or "blockIdx.x"
 //@ if k.splits > 1 then
   const int block = blockIdx.x / kSplits, split = blockIdx.x % kSplits;
@@ -91,6 +114,7 @@ $(k.params)) {
 //@ local tile = block .. " % kTilesM"
 //@ if k.descends then tile = "(kTilesM - 1 - " .. tile .. ")" end
   const int batch = $(block) / kTilesM, m0 = $(tile) * kTileM;
+//@ end
   const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
 
   auto score = [&](int m, int key, float $(k.product)) {
@@ -118,7 +142,7 @@ $(k.weighing.body)
   auto rebase = [&](Warp &warp, int tile, int part, Warp::Part &of) {
     const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
 //@ if k.masking then
-    if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
+    if ($(plain)[tile / kWarp] >> tile % kWarp & 1) {
       apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, plain_score);
     } else {
       apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
@@ -138,23 +162,19 @@ $(k.weighing.body)
         of.scores, m0 + row0, tile * kTileKeys + part * kPartKeys, weighed);
 //@ end
   };
+//@ if k.loaders then
+//@ part("parts/attend_jobs.cu")
+//@ else
 //@ if k.masking then
 //@ part("parts/masking.cu")
   auto next = [&](int tile) { return next_tile(smem.live, tile, end); };
 //@ else
   auto next = [](int tile) { return tile; };
 //@ end
-//@ part(k.loaders and "parts/attend_loaders.cu" or "parts/attend_ring.cu")
+//@ part("parts/attend_ring.cu")
   Unit::keep(warp);
   warp.settle(kScale * kLog2e);
-
-  // The factor of outputs of row `at`; of the threads that have it, one is the first.
-  auto factor = [&](int at, const ScoreRow &state, bool first) {
-    const int m = at < kM ? at : kM - 1;
-$(k.row.decode)
-$(k.row.body)
-    return $(k.row.value);
-  };
+//@ part("parts/factor.cu")
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
 //@ if k.splits > 1 then
@@ -181,4 +201,5 @@ $(k.row.body)
 //@ end
 //@ part("parts/tails.cu")
   each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, kM, epilogue);
+//@ end
 }

@@ -54,9 +54,17 @@ static int pick_archs(Emission *e, Error *err) {
   }
   if (!e->narchs) return err_set(err, ExitUsage, "--arch wants a list of sm_80, sm_90a, sm_100a");
   for (int i = 0; i < e->narchs; i++) e->targets[i] = e->arch[i]->name;
-  snprintf(e->ptx, sizeof e->ptx, "compute_%d", number_of(e->arch[0]));
-  e->targets[e->narchs] = e->ptx;
   return ExitOk;
+}
+
+// PTX of the lowest GPU: for all newer ones, or, where kernels have products of warp groups, which
+// none but that generation knows, for it alone.
+static void pick_ptx(Emission *e) {
+  bool groups = false;
+  for (int i = 0; i < e->plan->nkernels; i++)
+    groups = groups || strstr(e->plan->kernels[i].source, "wgmma.cuh\"");
+  snprintf(e->ptx, sizeof e->ptx, "compute_%d%s", number_of(e->arch[0]), groups ? "a" : "");
+  e->targets[e->narchs] = e->ptx;
 }
 
 static void join_settings(Emission *e) {
@@ -220,6 +228,7 @@ static int compile(Emission *e, Error *err) {
   if (!code && batches) code = compile_batches(e, batches, err);
   if (!code && !batches) code = compile_one(e, NULL, &e->plan, err);
   if (code) return code;
+  pick_ptx(e);
   return pick_name(e, err);
 }
 
@@ -248,6 +257,7 @@ static int open_embed(Emission *e, Error *err) {
                               .settings = e->settings,
                               .archs = e->targets,
                               .narchs = e->narchs,
+                              .ptx = e->ptx,
                               .same = e->same,
                               .weights_in_code = e->cli->weights_in_code,
                               .runtime_api = emit_has_lang(e->cli, "cuda-runtime"),

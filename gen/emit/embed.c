@@ -97,10 +97,30 @@ static void put_tensor(Embed *e, int i) {
   put_text(e->lua, "loc", t->loc);
 }
 
+static void put_int64s(lua_State *lua, const char *name, const int64_t *values, int count) {
+  lua_newtable(lua);
+  for (int i = 0; i < count; i++) {
+    lua_pushinteger(lua, values[i]);
+    lua_rawseti(lua, -2, i + 1);
+  }
+  lua_setfield(lua, -2, name);
+}
+
+static void put_map(lua_State *lua, const PlanMap *map) {
+  lua_newtable(lua);
+  put_int(lua, "offset", map->offset);
+  put_int(lua, "swizzle", map->swizzle);
+  put_int64s(lua, "extents", map->extent, map->rank);
+  put_int64s(lua, "strides", map->stride + 1, map->rank - 1); // that of the first is an element
+  put_ints(lua, "box", map->box, map->rank);
+  lua_setfield(lua, -2, "map");
+}
+
 static void put_args(lua_State *lua, const PlanKernel *kernel) {
   lua_newtable(lua);
   for (int i = 0; i < kernel->nargs; i++) {
     lua_newtable(lua);
+    if (kernel->args[i].map) put_map(lua, kernel->args[i].map);
     put_text(lua, "name", kernel->args[i].name);
     put_int(lua, "tensor", kernel->args[i].tensor + 1);
     put_bool(lua, "written", kernel->args[i].written);
@@ -158,6 +178,7 @@ static void put_plan(Embed *e) {
   put_text(e->lua, "dtype", p->dtype);
   put_text(e->lua, "lowering", p->lowering);
   put_text(e->lua, "arch", p->arch);
+  put_text(e->lua, "ptx", o->ptx);
   put_text(e->lua, "settings", o->settings);
   put_bool(e->lua, "weights_in_code", o->weights_in_code);
   put_bool(e->lua, "runtime", o->runtime_api);

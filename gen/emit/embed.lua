@@ -73,12 +73,36 @@ local function pointer(t)
          t.space == "static" and "at->" .. t.ident or t.ident
 end
 
+local map_types = {f32 = "FLOAT32", f16 = "FLOAT16", bf16 = "BFLOAT16", f64 = "FLOAT64",
+                   i32 = "INT32", u8 = "UINT8", i64 = "INT64"}
+
+-- C text that makes the tensor map of an argument.
+local function tensor_map(plan, name, arg)
+  local t, map = plan.tensors[arg.tensor], arg.map
+  local at = plan.as_number .. pointer(t) .. (map.offset > 0 and " + " .. map.offset or "")
+  local function dims(kind, values)
+    return format("(const\1%s[]){%s}", kind, table.concat(values, ", "))
+  end
+  return format("    CUtensorMap %s;\n", name) ..
+         wrap(format('TRY(tensor_map(run, &%s, CU_TENSOR_MAP_DATA_TYPE_%s, %s, %d, %s, %s, %s, ' ..
+                     'CU_TENSOR_MAP_SWIZZLE_%s));', name, map_types[t.dtype], at, #map.extents,
+                     dims("uint64_t", map.extents), dims("uint64_t", map.strides),
+                     dims("uint32_t", map.box),
+                     map.swizzle > 0 and map.swizzle .. "B" or "NONE"), "    ",
+              "                   ")
+end
+
 local function launch(plan, step)
   local k = plan.kernels[step.kernel]
-  local args, from, to = {}, {}, {}
+  local args, from, to, maps = {}, {}, {}, {}
   for i, arg in ipairs(k.args) do
     local t = plan.tensors[arg.tensor]
-    args[i] = "&" .. pointer(t) .. (i < #k.args and "," or "};")
+    local name = pointer(t)
+    if arg.map then
+      name, plan.maps = arg.name, true
+      maps[#maps + 1] = tensor_map(plan, name, arg)
+    end
+    args[i] = "&" .. name .. (i < #k.args and "," or "};")
     local short = t.ident .. "\1" .. gsub(t.shape, " ", "\1") -- stays in one line
     if find(arg.name, "^own_") then
       -- what the kernel's blocks leave for each other
@@ -92,7 +116,7 @@ local function launch(plan, step)
   local what = k.layer .. ": " .. gsub(k.ops, "%+", " + ") .. ";"
   if #from > 0 then what = what .. " " .. table.concat(from, ", ") end
   what = what .. " -> " .. table.concat(to, ", ")
-  return {kind = "launch", kernel = k, layer = k.layer, comment = wrap(what, "  { // ", "    // "),
+  return {kind = "launch", kernel = k, layer = k.layer, maps = maps, comment = wrap(what, "  { // ", "    // "),
           args = wrap(table.concat(args, " "), "    void *args[] = {", "                    "),
           call = wrap(format('TRY(launch(run, "%s", net->kernels.%s, args, %d, %d, %d, %d, %d));',
                              k.layer, same.ident, k.grid[1], k.grid[2], k.grid[3], k.block[1],
@@ -256,7 +280,6 @@ return function(plan)
   plan.made = format("Written by nngen emit from %s (%s%s), for %s.", plan.file, plan.dtype,
                      plan.settings ~= "" and ", " .. plan.settings or "", join_archs(plan.archs))
   plan.arch_text = join_archs(plan.archs)
-  plan.ptx = gsub(gsub(plan.archs[1], "sm_", "compute_"), "a$", "")
   for _, t in ipairs(plan.tensors) do describe(t) end
   local init
   for i, entry in ipairs(plan.entries) do

@@ -96,6 +96,13 @@ static char *rename_source(const char *source, const char *name, const char *now
   return b.text;
 }
 
+static PlanMap *copy_map(const PlanMap *from) {
+  if (!from) return NULL;
+  PlanMap *to = base_alloc(1, sizeof *to);
+  *to = *from;
+  return to;
+}
+
 static int add_kernel(Merge *m, int k) {
   const PlanKernel *from = &m->from->kernels[k];
   PlanKernel *to = &m->out->kernels[m->out->nkernels];
@@ -113,9 +120,14 @@ static int add_kernel(Merge *m, int k) {
   for (int i = 0; i < from->nargs; i++)
     to->args[i] = (PlanArg){.name = copy_text(from->args[i].name),
                             .tensor = add_tensor(m, from->args[i].tensor),
-                            .written = from->args[i].written};
+                            .written = from->args[i].written,
+                            .map = copy_map(from->args[i].map)};
   m->row[m->out->nkernels] = m->before + k;
   return m->kernel[k] = m->out->nkernels++;
+}
+
+static bool is_same_map(const PlanMap *a, const PlanMap *b) {
+  return a && b ? !memcmp(a, b, sizeof *a) : a == b;
 }
 
 // Does kernel `to` of `out` do what k does, on the same tensors? Then what they write is one.
@@ -127,6 +139,7 @@ static bool does_the_same(const Merge *m, int to, int k) {
     const PlanTensor *t = &m->from->tensors[b->args[i].tensor];
     same = b->args[i].written ? t->role == RoleTemp
                               : m->tensor[b->args[i].tensor] == a->args[i].tensor;
+    same = same && is_same_map(a->args[i].map, b->args[i].map);
   }
   return same;
 }

@@ -59,8 +59,15 @@ local function copy(name, arguments)
          string.gsub(arguments, ", ([%w_>%-]+)%)$", ", " .. direction .. ", %1)")
 end
 
+-- Tensor maps are the driver's alone, in both.
+local function is_of_maps(text)
+  return string.find(text, "^CUtensorMap") or string.find(text, "^CU_TENSOR_MAP_") or
+         text == "cuTensorMapEncodeTiled"
+end
+
 local function word(text)
   if words[text] then return words[text] end
+  if is_of_maps(text) then return end
   if string.find(text, "^cu%u") or string.find(text, "^CU_") or string.find(text, "^CU%l") then
     error("no word of the runtime API for " .. text)
   end

@@ -64,14 +64,17 @@ static void put_params(Emitter *e) {
   int nreads, nwrites;
   Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
   for (int i = 0; i < nreads; i++)
-    buffer_put(&b, "%sconst %s *%s%s", i ? ",\n" : "", expr_ctype(reads[i]->type.dtype),
-               alone(g, reads[i]), expr_pointer(g, reads[i]));
+    if (expr_takes_pointer(g, i))
+      buffer_put(&b, "%sconst %s *%s%s", b.text ? ",\n" : "", expr_ctype(reads[i]->type.dtype),
+                 alone(g, reads[i]), expr_pointer(g, reads[i]));
   for (int i = 0; i < nwrites; i++)
-    buffer_put(&b, "%s%s *%s%s", i || nreads ? ",\n" : "", expr_ctype(writes[i]->type.dtype),
+    buffer_put(&b, "%s%s *%s%s", b.text ? ",\n" : "", expr_ctype(writes[i]->type.dtype),
                alone(g, writes[i]), expr_pointer(g, writes[i]));
   for (int i = 0; i < g->nscratch; i++)
     buffer_put(&b, ",\n%s *%s", expr_ctype(g->scratch[i].dtype),
                g->scratch[i].name); // shared by blocks
+  for (int i = 0; i < g->nboxes; i++)
+    buffer_put(&b, ",\nconst __grid_constant__ TensorMap %s", g->boxes[i].name);
   hole_take(e, "params", &b);
 }
 
@@ -360,12 +363,12 @@ void emit_group(Compiler *c, Group *g) {
   expr_name_args(g);
   lua_newtable(c->lua);
   hole_text(&e, "name", g->name);
-  emit_header(&e);
-  put_params(&e);
   put_includes(&e);
   hole_int(&e, "lanes", g->tile.lanes);
   hole_int(&e, "threads", g->tile.threads);
   g->tm->emit(&e);
+  put_params(&e); // and which of them are pointers
+  emit_header(&e);
   g->source = render(&e, emit_template_file(g));
   lua_pop(c->lua, 1);
 }

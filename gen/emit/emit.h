@@ -81,6 +81,7 @@ const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_
 void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,
                  const char *const *name);
 const char *expr_pointer(const Group *g, const Node *n); // the parameter for a value in memory
+bool expr_takes_pointer(const Group *g, int i); // of Group.args: or is it read by boxes alone?
 void expr_name_args(Group *g);                           // Group.args: like the model's names
 // A name of this kernel alone, `wanted` if it is free.
 const char *expr_name(const Group *g, const char *wanted);
@@ -240,6 +241,7 @@ typedef struct EmbedOptions {
   const char *settings;     // of the model, as the user gave them: "batch=8"
   const char *const *archs; // "sm_80" ..., the lowest first
   int narchs;
+  const char *ptx;             // "compute_80": for other GPUs
   const int *same;             // of each kernel of the plan: the first with the same program
   bool weights_in_code, check; // check: stored results go with it
   bool runtime_api;            // host code over the CUDA runtime API, not the driver's

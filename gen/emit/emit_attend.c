@@ -17,9 +17,27 @@ typedef struct AttendText {
   HeadStates heads;                        // of operands that are computed
   const char *of_key[kMostKeyValues];      // where a value of `key` is that stands in shared memory
   int nof_key;
+  int nboxes; // rows come by tensor maps
 } AttendText;
 
 // ---- operands ----------------------------------------------------------------------------------
+
+// Of rows that the copy engine brings, by the i-th box of the kernel: with which element of the map
+// those of a tile begin.
+static void put_box(AttendText *t, ProductText *h, AxisRole rows, int operand, int i) {
+  Emitter *e = t->e;
+  AttendBox box;
+  attend_box(&t->a, &e->g->tile, operand, &box);
+  Box *to = &e->g->boxes[i];
+  const char *places = "", *places_of[PlanMaxRank] = {0};
+  for (int d = 1; d < box.map.rank; d++) {
+    places_of[d] = h->axis[box.axis[d]];
+    places = arena_printf(h->arena, "%s, %s", places, places_of[d]);
+  }
+  hole_text(e, "box", to->name);
+  hole_text(e, "places", places);
+  hole_text(e, "decode", product_decoded(h, kRoleBatch | 1u << rows, "      ", box.map.rank, places_of));
+}
 
 static void put_operand(AttendText *t, int i) {
   static const char *const names[] = {"q", "k", "v", "q2", "k2"}, *const maps[] = {"MapQ", "MapK",
@@ -38,6 +56,11 @@ static void put_operand(AttendText *t, int i) {
   hole_int(e, "depth", last ? t->a.width : t->a.depth[i / 2]);
   if (!o->piece) {
     emit_head(e, &t->heads, h, i, left ? MapA : MapB, rows, last ? AxisN : AxisK);
+    lua_rawseti(e->c->lua, -2, i + 1);
+    return;
+  }
+  if (t->nboxes > 2 || (t->nboxes && i)) { // the last of them is that of the values
+    put_box(t, h, rows, i, i + t->nboxes - 3);
     lua_rawseti(e->c->lua, -2, i + 1);
     return;
   }
@@ -311,6 +334,10 @@ static void put_row(AttendText *t) {
 static void put_shape(AttendText *t) {
   Emitter *e = t->e;
   const Tile *tile = &e->g->tile;
+  static const char *const boxes[] = {"query_boxes", "key_boxes", "value_boxes"};
+  t->nboxes = e->g->nboxes;
+  for (int i = 0; i < t->nboxes; i++)
+    e->g->boxes[i].name = expr_name(e->g, boxes[i + 3 - t->nboxes]);
   hole_text(e, "unit", tile->unit->name);
   hole_text(e, "prefix", tile->unit->prefix);
   hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));
@@ -341,6 +368,7 @@ static void put_rows(AttendText *t) {
     hole_int(e, "loader_registers", loaders.registers);
     hole_int(e, "registers", loaders.of_others);
     hole_int(e, "most_held", loaders.most_held);
+    hole_int(e, "jobs", attend_jobs(&t->a, tile));
   }
   hole_int(e, "staged", attend_staged(&t->a));
   hole_bool(e, "descends", shares.skipped_first > shares.skipped_last);

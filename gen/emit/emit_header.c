@@ -5,9 +5,16 @@
 #include <limits.h>
 #include <string.h>
 
-static void describe_value(Buffer *b, const Group *g, const Node *n, const char *role) {
-  buffer_put(b, "//   %-3s %s: %s%s", role, expr_pointer(g, n), dtype_name(n->type.dtype),
-             type_shape(&n->type).s);
+// The i-th of Group.args, by the parameters that it comes by.
+static void describe_value(Buffer *b, const Group *g, int i, const Node *n, const char *role) {
+  const char *between = expr_takes_pointer(g, i) ? g->args[i] : "";
+  buffer_put(b, "//   %-3s %s", role, between);
+  for (int j = 0; j < g->nboxes; j++)
+    if (g->boxes[j].of == n) {
+      buffer_put(b, "%s%s", *between ? ", " : "", g->boxes[j].name);
+      between = g->boxes[j].name;
+    }
+  buffer_put(b, ": %s%s", dtype_name(n->type.dtype), type_shape(&n->type).s);
   bool plain = true;
   for (int d = 0; d < n->type.rank; d++) plain = plain && n->type.order[d] == d;
   for (int d = 0; !plain && d < n->type.rank; d++)
@@ -57,8 +64,8 @@ void emit_header(Emitter *e) {
   }
   int nreads, nwrites;
   Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
-  for (int i = 0; i < nreads; i++) describe_value(&b, g, reads[i], "in");
-  for (int i = 0; i < nwrites; i++) describe_value(&b, g, writes[i], "out");
+  for (int i = 0; i < nreads; i++) describe_value(&b, g, i, reads[i], "in");
+  for (int i = 0; i < nwrites; i++) describe_value(&b, g, nreads + i, writes[i], "out");
   buffer_put(&b, "// grid %lldx%lldx%lld of %d threads, %d bytes of dynamic shared memory\n",
              (long long)g->tile.grid[0], (long long)g->tile.grid[1], (long long)g->tile.grid[2],
              g->tile.threads, g->tile.smem);

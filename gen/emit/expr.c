@@ -46,6 +46,7 @@ void expr_name_args(Group *g) {
   int count;
   nth_arg(g, 0, &count);
   g->args = arena_alloc(g->graph->arena, sizeof *g->args * (size_t)count);
+  g->asked = arena_alloc(g->graph->arena, sizeof *g->asked * (size_t)count);
   for (int i = 0; i < count; i++)
     g->args[i] = expr_name(g, arena_printf(g->graph->arena, "g_%s", leaf(nth_arg(g, i, &count))));
   g->sums = arena_alloc(g->graph->arena, sizeof *g->sums * (size_t)g->noutputs);
@@ -58,8 +59,19 @@ const char *expr_pointer(const Group *g, const Node *n) {
   if (g->inside) g = g->inside;
   int count = 1;
   for (int i = 0; i < count; i++)
-    if (nth_arg(g, i, &count) == n) return g->args[i];
+    if (nth_arg(g, i, &count) == n) {
+      g->asked[i] = true;
+      return g->args[i];
+    }
   die("%%%d is no argument of kernel %s", n->id, g->name);
+}
+
+bool expr_takes_pointer(const Group *g, int i) {
+  int count;
+  const Node *n = nth_arg(g, i, &count);
+  for (int b = 0; b < g->nboxes; b++)
+    if (g->boxes[b].of == n) return g->asked[i];
+  return true;
 }
 
 // A local for what n makes: conv1, or conv1_add of an op within a layer.

@@ -74,10 +74,11 @@ static int add_scratch(Builder *b, const Group *g, const Scratch *s) {
 static void add_args(Builder *b, PlanKernel *k, const Group *g) {
   int nreads, nwrites;
   Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
-  k->args = base_alloc((size_t)(nreads + nwrites + g->nscratch), sizeof *k->args);
+  k->args = base_alloc((size_t)(nreads + nwrites + g->nscratch + g->nboxes), sizeof *k->args);
   for (int i = 0; i < nreads + nwrites; i++) {
     bool written = i >= nreads;
     const Node *n = written ? writes[i - nreads] : reads[i];
+    if (!expr_takes_pointer(g, i)) continue;
     k->args[k->nargs++] = (PlanArg){
         .name = copy_text(g->args[i]), .tensor = add_tensor(b, n), .written = written};
   }
@@ -85,6 +86,13 @@ static void add_args(Builder *b, PlanKernel *k, const Group *g) {
     const Scratch *s = &g->scratch[i];
     k->args[k->nargs++] = (PlanArg){
         .name = copy_text(s->name), .tensor = add_scratch(b, g, s), .written = true};
+  }
+  for (int i = 0; i < g->nboxes; i++) {
+    PlanMap *map = base_alloc(1, sizeof *map);
+    *map = g->boxes[i].map;
+    k->args[k->nargs++] = (PlanArg){.name = copy_text(g->boxes[i].name),
+                                    .tensor = add_tensor(b, g->boxes[i].of),
+                                    .map = map};
   }
 }
 

@@ -157,7 +157,9 @@ struct Group {
   Node *changes;        // map: where it is false, what is written in place keeps its value, unread
   Tile tile;
   Scratch scratch[5]; // parameters after the outputs
-  int nscratch;
+  int nscratch, nboxes;
+  struct Box *boxes; // and after these (sched.h)
+  bool *asked;       // by args: some text has asked for the address
   Group *first, *inside; // contract: rows that its kernel makes at first (sched_first.c); of these
                          // rows: that kernel; null: none
   Node **reads, **writes; // with them: what the kernel reads, but for those rows, and writes

@@ -33,8 +33,17 @@ typedef struct Loaders {
   int registers, of_others; // of each of them, and of each that computes
   int spare;                // of these, that are left; less than 0: they do not suffice
   int most_held;            // queries of at most so many elements stay in them
+  bool queries;             // come as boxes, too; else those that compute load or compute them
 } Loaders;
 Loaders attend_loaders(const Attending *a, const Tile *t);
+int64_t attend_jobs(const Attending *a, const Tile *t); // tiles of rows, of all batches
+// A tensor map of rows of operand 0 to 2, and which axis each of its dimensions is; false: there is
+// none.
+typedef struct AttendBox {
+  PlanMap map;
+  int axis[PlanMaxRank];
+} AttendBox;
+bool attend_box(const Attending *a, const Tile *t, int operand, AttendBox *box); // attend_boxes.c
 int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
 void sched_attend(Group *g, const Arch *arch);
 int attend_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many

@@ -23,6 +23,13 @@ const char *sched_lanes_tile(const Group *g), *sched_row_tile(const Group *g),
 double sched_bytes_read(const Group *g, const Node *input); // of what it reads of the input, once
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
 
+// A tensor map of a value that a kernel copies boxes of: a parameter, named when it is emitted.
+typedef struct Box {
+  const char *name;
+  const Node *of;
+  PlanMap map;
+} Box;
+
 enum {
   kTapBytes = 8, // of an entry in a table of taps
   kSmemLast = 16 // whether a block was the last to arrive, the next jobs

@@ -83,6 +83,10 @@ static double tile_count_of(const Attending *a, const Tile *t) {
   return (double)(rows * keys * (a->sums ? a->batch / a->looped : a->batch));
 }
 
+int64_t attend_jobs(const Attending *a, const Tile *t) {
+  return (int64_t)tile_count_of(a, t);
+}
+
 // Tiles of scores that are gone through for each.
 static double steps_of(const Attending *a, const Tile *t) {
   int64_t rows = a->sums_rows ? ceil_div(a->rows, t->m) : 1;
@@ -111,7 +115,8 @@ static int smem_of(const Attending *a, const Tile *t) {
   int states = t->splits > 1 && !a->sums ? t->m * (8 + 4 * t->splits) : 0;
   if (t->splits > 1 || a->sums) states += kSmemLast;
   int of_keys = a->key_values * t->stages * t->n * 4;
-  if (attend_loaders(a, t).threads) states += 2 * 2 * t->stages * 8; // a ring of keys, of values
+  if (attend_loaders(a, t).threads) // rings of jobs, keys and values; two jobs
+    return ring + out + (1 + 2 * t->stages) * 2 * 8 + 16 + (int)round_up(4 * bits, 16);
   return (ring > out ? ring : out) + of_keys + states + (int)round_up(2 * bits, 16); // two a tile
 }
 
@@ -250,22 +255,24 @@ int attend_parts(const Attending *a, const Tile *t) {
   return fits ? t->n / u->part_keys : 1;
 }
 
-// Two or three groups that compute, and one that loads, of one block an SM. Heads of 32 are as fast
-// without (tests/bench/NOTES.md), where more groups share an SM; those of more than 128 and maps
-// that draw numbers take more registers than there are.
+// Two or three groups that compute, and one that loads boxes of tensor maps, of one block an SM that
+// goes on from tile to tile. Heads of 32 are as fast without (tests/bench/NOTES.md), where more
+// groups share an SM; those of more than 128 and maps that draw numbers take more registers than
+// there are.
 Loaders attend_loaders(const Attending *a, const Tile *t) {
   enum { kSmall = 32, kLarge = 128, kGroup = 128, kAll = 65536, kMostGroups = 3, kLeast = 32 };
   int groups = warps_of(t) * kWarp / kGroup;
-  bool copied = a->operand[1].piece && a->operand[2].piece;
   bool sized = a->width > kSmall && a->width <= kLarge;
-  bool may = t->unit->in_flight && a->softmax && copied && sized && !a->draws;
+  bool may = t->unit->in_flight && a->softmax && sized && !a->draws && t->splits <= 1;
   if (!may || groups < 2 || groups > kMostGroups) return (Loaders){0};
   Loaders l = {.threads = kGroup, .registers = groups < kMostGroups ? 40 : 32};
   l.of_others = (kAll / kGroup - l.registers) / groups / 8 * 8;
   // Scores and weights of a tile, and outputs; queries, if there is room.
   l.spare = l.of_others - (t->n / 2 + t->n / 4 + row_bytes(a, a->width) / a->size / 2 + kLeast);
   l.most_held = l.spare * 4;
-  return l;
+  AttendBox box;
+  l.queries = attend_box(a, t, 0, &box);
+  return attend_box(a, t, 1, &box) && attend_box(a, t, 2, &box) ? l : (Loaders){0};
 }
 
 // ---- what a tile costs -------------------------------------------------------------------------
@@ -435,17 +442,31 @@ static void add_scratch(Group *g, const Attending *a) {
   g->bytes_read += bytes, g->bytes_written += bytes, g->bytes_scratch += 2 * bytes;
 }
 
+// Boxes of queries, if any, of keys and of values; as many blocks as there is room for, and how many
+// jobs they have taken.
+static void use_jobs(Group *g, const Attending *a, const Arch *arch) {
+  g->boxes = arena_alloc(g->graph->arena, 3 * sizeof *g->boxes);
+  for (int i = attend_loaders(a, &g->tile).queries ? 0 : 1; i <= 2; i++) {
+    AttendBox box;
+    attend_box(a, &g->tile, i, &box);
+    g->boxes[g->nboxes++] = (Box){.of = a->operand[i].base, .map = box.map};
+  }
+  if (g->tile.grid[0] > arch->sms) g->tile.grid[0] = arch->sms;
+  g->scratch[g->nscratch++] = (Scratch){"own_taken", DtI32, 1, true};
+  g->bytes_read += 4, g->bytes_written += 4, g->bytes_scratch += 8;
+}
+
 void attend_use(Group *g, const Arch *arch, const Tile *candidate) {
-  (void)arch;
   Attending a = attend_problem(g);
   Tile *t = &g->tile;
   *t = *candidate;
   t->smem = smem_of(&a, t);
   t->grid[0] = (int64_t)tile_blocks(&a, t);
-  g->nscratch = 0;
+  g->nscratch = g->nboxes = 0;
   sched_count_work(g);
   g->flops *= attend_share(g, &a, t);
   if (t->splits > 1) add_scratch(g, &a);
+  if (attend_loaders(&a, t).threads) use_jobs(g, &a, arch);
 }
 
 void sched_attend(Group *g, const Arch *arch) {

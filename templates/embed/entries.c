@@ -15,6 +15,9 @@
 //@     if step.comment then
 $(step.comment)
 //@     end
+//@     for _, map in ipairs(step.maps or {}) do
+$(map)
+//@     end
 //@     if step.args then
 $(step.args)
 //@     end

@@ -7,6 +7,9 @@
 // $(k.made)
 #include "$(k.name).h"
 
+//@ if k.runtime and k.maps then
+#include <cudaTypedefs.h>
+//@ end
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,6 +223,35 @@ static Status launch(Run *run, const char *layer, Kernel kernel, void **args, un
 //@ end
   return end_launch(run, result, kernel.name);
 }
+//@ if k.maps then
+
+// How the copy engine sees a tensor: dimensions innermost first, strides in bytes from the second
+// on, and the box that one copy moves. The launch takes a copy of it.
+static Status tensor_map(Run *run, CUtensorMap *map, CUtensorMapDataType type, uintptr_t at,
+                         int rank, const uint64_t *extents, const uint64_t *strides,
+                         const uint32_t *box, CUtensorMapSwizzle swizzle) {
+  static const uint32_t steps[5] = {1, 1, 1, 1, 1};
+//@   if k.runtime then
+  void *found = NULL; // the driver's function: the runtime has none of its own
+  enum cudaDriverEntryPointQueryResult known;
+  TRY(check(run->net, cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
+                                                       cudaEnableDefault, &known),
+            "cudaGetDriverEntryPointByVersion"));
+  if (!found)
+    return fail(run->net, $(k.NAME)_ERROR_DRIVER, "the driver has no cuTensorMapEncodeTiled");
+  PFN_cuTensorMapEncodeTiled_v12000 encode;
+  memcpy(&encode, &found, sizeof encode);
+  int failed = (int)encode(
+//@   else
+  int failed = (int)cuTensorMapEncodeTiled(
+//@   end
+      map, type, (uint32_t)rank, (void *)at, extents, strides, box, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (!failed) return $(k.NAME)_OK;
+  return fail(run->net, $(k.NAME)_ERROR_DRIVER, "cuTensorMapEncodeTiled: %d", failed);
+}
+//@ end
 //@ if k.copies then
 
 static Status copy(Run *run, const char *what, CUdeviceptr to, CUdeviceptr from, size_t bytes) {

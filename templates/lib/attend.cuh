@@ -59,10 +59,8 @@ template <class T, int kDepth, int kPanelRows = 0> struct HeadRows {
 //   kRows, kDepth    how many rows, and elements of one, there are
 //   kPiece           elements that are copied at once
 //   row(r, batch)    where row r is
-// `thread`: of the kThreads that call it.
 template <class Map, int kTile, int kThreads, bool kPanels = false, class T>
-__device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, int batch,
-                                          int thread = threadIdx.x) {
+__device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, int batch) {
   using Rows = HeadRows<T, Map::kDepth, kPanels ? kTile : 0>;
   constexpr int kPack = kChunkBytes / int(sizeof(T)), kChunksOfTile = kTile * Rows::kRowChunks;
   constexpr bool kWhole = Map::kRows % kTile == 0 && Map::kDepth * sizeof(T) % 32 == 0;
@@ -70,10 +68,10 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   // Copies that are 8 rows apart, or a multiple, stand equally far apart in shared memory.
   constexpr int kApart = kThreads / Rows::kRowChunks;
   constexpr bool kEven = kThreads % Rows::kRowChunks == 0 && kApart % 8 == 0;
-  const int r0 = thread / Rows::kRowChunks, chunk0 = thread % Rows::kRowChunks;
+  const int r0 = threadIdx.x / Rows::kRowChunks, chunk0 = threadIdx.x % Rows::kRowChunks;
 #pragma unroll kCopies <= (kEven ? 16 : 8) ? kCopies : 4
   for (int i = 0; i < kCopies; ++i) {
-    const int at = i * kThreads + thread;
+    const int at = i * kThreads + threadIdx.x;
     const int r = kEven ? r0 + i * kApart : at / Rows::kRowChunks;
     const int chunk = kEven ? chunk0 : at % Rows::kRowChunks;
     if (kChunksOfTile % kThreads && at >= kChunksOfTile) break;

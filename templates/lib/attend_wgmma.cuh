@@ -45,6 +45,7 @@ struct WgmmaScoreRows {
   using Tile = WgmmaScoreTile<kKeys>;
   using Depth = HeadRows<T, kDepth, kTileM>;
   using KeyRows = HeadRows<T, kDepth, kTileKeys>;
+  static constexpr bool kHolds = kHeld;
   unsigned query[kHeld ? Depth::kSteps : 1][4];
   const char *group;  // the first row of the warp's group
 

@@ -31,17 +31,17 @@ __device__ __forceinline__ void each_row(int first, int rows, Each each) {
 
 // Calls each(m, n)(outputs) for those of the `rows` x kN outputs that are in the tile from (m0, n0)
 // on, kLanes neighbours along n at a time; `rows` is a multiple of kM. A thread keeps its columns,
-// where there are threads for all of them.
+// where there are threads for all of them. `thread`: of the kThreads that call it.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
 __device__ __forceinline__ void each_output(const float *staged, int m0, int n0, int rows,
-                                            Each each) {
+                                            Each each, int thread = threadIdx.x) {
   constexpr int kAll = kTileN / kLanes, kAlongN = kAll < kThreads ? kAll : kThreads;  // threads
   static_assert(kThreads % kAlongN == 0 && kAll % kAlongN == 0, "a thread keeps its columns");
 #pragma unroll
   for (int first = 0; first < kAll; first += kAlongN) {
-    const int column = (first + threadIdx.x % kAlongN) * kLanes, n = n0 + column;
+    const int column = (first + thread % kAlongN) * kLanes, n = n0 + column;
     if (kN % kTileN && n >= kN) break;
-    each_row<kTileM, kThreads / kAlongN, kM>(threadIdx.x / kAlongN, rows - m0, [&](int row) {
+    each_row<kTileM, kThreads / kAlongN, kM>(thread / kAlongN, rows - m0, [&](int row) {
       auto outputs = each(m0 + row, n);
       return [=]() mutable { outputs(read_staged<kLanes>(staged, kTileN, row, column)); };
     });

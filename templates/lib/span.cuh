@@ -130,11 +130,13 @@ __device__ inline TileKind tile_kind(Span score, bool plain) {
   return plain ? kTilePlain : kTileMixed;
 }
 
-// A bit for each of kCount tiles that is not masked, and for each plain one.
+// A bit for each of kCount tiles that is not masked, and for each plain one. `thread`: of the
+// kThreads that call it.
 template <int kCount, int kThreads, class Kind>
-__device__ __forceinline__ void find_tiles(unsigned *live, unsigned *plain, Kind kind) {
+__device__ __forceinline__ void find_tiles(unsigned *live, unsigned *plain, Kind kind,
+                                           int thread = threadIdx.x) {
   for (int begin = 0; begin < kCount; begin += kThreads) {
-    const int tile = begin + threadIdx.x;
+    const int tile = begin + thread;
     const TileKind found = tile < kCount ? kind(tile) : kTileMasked;
     const unsigned not_masked = nn_ballot(found != kTileMasked),
                    all_plain = nn_ballot(found == kTilePlain);

@@ -7,11 +7,14 @@ $(k.masking.decode)
   const Span rows = {double(m0), double(last_m)};
 //@ end
 $(k.masking.outer)
-//@ local all = k.loaders and "kThreads + kLoaders" or "kThreads"
-  find_tiles<kTilesKeys, $(all)>(smem.live, smem.plain, [&](int tile) {
+//@ local all, to = "kThreads", "smem.live, smem.plain"
+//@ if k.loaders then all, to = "kLoaders", "live, plain" end
+  find_tiles<kTilesKeys, $(all)>($(to), [&](int tile) {
     const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
     const Span keys = {double(tile * kTileKeys), double(last_key)};
 $(k.masking.inner)
     return tile_kind($(k.masking.score), $(k.masking.plain));
-  });
+  }$(k.loaders and ", thread" or ""));
+//@ if not k.loaders then
   nn_sync();
+//@ end

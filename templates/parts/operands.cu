@@ -1,7 +1,7 @@
 //@ -- operands.cu: where rows of operands are: attend.cu, weigh.cu, sum_weights.cu.
 //@ for i, o in ipairs(k.operands) do
 //@ local own = i < #k.operands or (k.shared or 0) == 0  -- else its rows are those of keys
-//@ if own and not o.computed then
+//@ if own and not o.computed and not o.box then
 
 // Where rows of $(o.name) are.
 struct $(o.map) {

@@ -54,6 +54,16 @@ cudaError_t cudaGetDevice(int *device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *known) {
+  CUdriverProcAddressQueryResult found;
+  TRY(cuGetProcAddress(symbol, function, (int)version, flags, &found));
+  *known = found == CU_GET_PROC_ADDRESS_SUCCESS ? cudaDriverEntryPointSuccess
+                                                : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
   return done(cuDeviceGetAttribute(value, (CUdevice_attribute)attribute, device));
 }

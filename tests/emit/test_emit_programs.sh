@@ -84,9 +84,10 @@ C
     $1 -std=c++20 -pedantic -Wall -Wextra -Werror -I"$cuda/include" -o main main.cc lenet.o \
       $links && ./main && cmp made.bin ../lenet/probabilities.bin
 )
+cudart="$root/tests/emit/cudart.c $links"
+[ "$NNGEN_DEVICE" = sim ] || cudart="-L$cuda/lib64 -Wl,-rpath,$cuda/lib64 -lcudart"
 by_runtime() ( # host code over the CUDA runtime API; a state that begins with a constant
-  local dir=$work/runtime cudart="$root/tests/emit/cudart.c $links"
-  [ "$NNGEN_DEVICE" = sim ] || cudart="-L$cuda/lib64 -Wl,-rpath,$cuda/lib64 -lcudart"
+  local dir=$work/runtime
   cat >"$work/counter.lua" <<'LUA'
 local nn = require "nn"
 local x = nn.input("x", {4})
@@ -104,6 +105,22 @@ LUA
     -I"$cuda/include" -I. -x c++ - || return
   [ -e "$cuda/lib64/libcudart.so" ] || return 0
   make -s CUDA="$cuda" && readelf -d example | grep -q libcudart # NVIDIA's has all that is called
+)
+by_boxes() ( # attention whose rows come by tensor maps, which host code makes, by both APIs
+  local dir=$work/boxes set="form=causal B=1 H=2 G=2 N=140 M=200 D=64 W=64" key lang
+  key=$(build/nngen tests/models/attend.lua --quiet --no-check --arch sm_90a --dtype bf16 \
+    --explain matmul --set $set | sed -n 's/.*in a tuning file: \("[^"]*"\).*/\1/p' | tail -1)
+  echo "{\"schema_version\": 1, \"devices\": {\"H200\": {$key: {\"tile\":" \
+    "\"128x64 warps 16x0 stages 2 parts 1 wgmma\"}}}}" >"$work/tuning.json"
+  for lang in c cuda-runtime; do
+    emit tests/models/attend.lua "$dir/$lang" --dtype bf16 --lang $lang \
+      --tuning "$work/tuning.json" --set $set &&
+      [ $(grep -c CU_TENSOR_MAP_SWIZZLE_128B "$dir/$lang/attend.c") = 3 ] &&
+      grep -q '"tensor_maps": \[{"arg": ' "$dir/$lang/attend.json" || return
+  done
+  cd "$dir/c" && make -s CUDA="$cuda" LIBS="$links" CFLAGS="$strict $sanitized" check || return
+  cd "$dir/cuda-runtime" && cc $strict $sanitized -I"$cuda/include" -o attend_check \
+    attend_check.c attend.c $1 -lm && ./attend_check
 )
 by_nvcc() ( # the kernels are CUDA C++ that nvcc takes as it is
   cd "$work/lenet" || return
@@ -126,6 +143,8 @@ for compiler in g++ clang++; do
   else skip "C++20 by $compiler" "there is no $compiler"; fi
 done
 long && ok "over the CUDA runtime API" by_runtime
+if [ "$arch" = sm_90a ]; then ok "tensor maps" by_boxes "$cudart"
+else skip "tensor maps" "the device is no sm_90a"; fi
 if [ -x "$cuda/bin/nvcc" ]; then ok "nvcc takes the kernels" by_nvcc
 else skip "nvcc takes the kernels" "there is no nvcc"; fi
 tap_done

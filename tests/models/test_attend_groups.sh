@@ -23,7 +23,16 @@ try "some warps load, rows without a key" \
   attends 128x64 bf16 $shape form=lengths N=140 M=200 D=64 W=64
 try "some warps load, two groups compute, several tiles" \
   attends 128x128 bf16 $shape form=window N=140 M=600 D=64 W=64
-parts=2 try "some warps load parts of the keys" \
+try "some warps load, more tiles of queries than blocks" \
+  attends 128x64 bf16 B=34 H=2 G=2 form=window N=130 M=200 D=64 W=64
+heads() { cut 1 $1 heads bf16 "${@:2}"; }
+try "some warps load, the others normalise queries" \
+  heads 128x64 form=rms turn=halves N=150 H=4 G=2 D=64 width=128
+try "some warps load, the others copy queries of two heads; whole warps have no row" \
+  heads 192x64 form=none turn=none N=160 H=4 G=2 D=64 width=128
+try "some warps load, of a tile of queries from one of several heads on" \
+  heads 128x128 form=none turn=none N=256 H=4 G=2 D=128 width=128
+parts=2 try "parts of the keys, three groups" \
   attends 192x128 fp16 $shape form=causal N=200 M=700 D=64 W=64
 try "heads of a multiple of 16" attends 64x64 bf16 $shape form=softcap N=50 M=70 D=48 W=32
 parts=2 try "parts of the keys are joined" \

@@ -240,9 +240,9 @@ fault "attention by warp groups: a tile is overwritten while it is read" \
 apart="B=1 H=2 G=1 form=unscaled N=140 M=600 D=64 W=64"
 sound "no fault, no complaint about attention of which some warps load" attends 128x128 fp16 $apart
 fault "attention of which some warps load: keys are read before they are there" \
-  templates/parts/attend_loaders.cu 's/keys.await_filled(smem.keys);//' attends 128x128 fp16 $apart
+  templates/parts/attend_jobs.cu 's/keys.await_filled(smem.keys);//' attends 128x128 fp16 $apart
 fault "attention of which some warps load: values are overwritten while they are read" \
-  templates/parts/attend_loaders.cu 's/values.await_left(smem.values);//' \
+  templates/parts/attend_jobs.cu 's/values.await_left(smem.values);//' \
   attends 128x128 fp16 $apart
 fault "attention of which some warps load: a place is left by who still reads it" \
   templates/lib/ring.cuh '/void leave/,/}/s/nn_syncwarp();//' attends 128x128 fp16 $apart
@@ -250,8 +250,23 @@ fault "attention of which some warps load: outputs do not follow a larger score"
   templates/lib/attend_softmax.cuh '/void move_outs/,/^  }/s/Sums::out(r, c) \*= .*/;/' \
   attends 128x128 fp16 $apart
 fault "attention of which some warps load: the weights of a tile are its scores before" \
-  templates/parts/attend_loaders.cu 's/warp.pack(part.scores, weights);//' \
+  templates/parts/attend_jobs.cu 's/warp.pack(part.scores, weights);//' \
   attends 128x128 fp16 $apart
+many="B=34 H=2 G=2 form=unscaled N=130 M=200 D=64 W=64" # more tiles of queries than blocks
+sound "no fault, no complaint about blocks that go on from job to job" attends 128x64 fp16 $many
+fault "blocks that go on from job to job: queries are overwritten while they are read" \
+  templates/parts/attend_jobs.cu 's/jobs.await_left(smem.jobs);//' \
+  attends 128x64 fp16 B=34 H=2 G=2 form=unscaled N=130 M=64 D=64 W=64
+fault "blocks that go on from job to job: outputs are read before they are there" \
+  templates/parts/attend_jobs.cu 's/^    nn_syncwarp();//' attends 128x64 fp16 $many
+fault "blocks that go on from job to job: the last values of a job are never left" \
+  templates/parts/attend_jobs.cu '/^      Unit::await.*Sums/,/}/s/values.leave(smem.values);//' \
+  attends 128x64 fp16 $many
+fault "blocks that go on from job to job: the second launch finds no job" \
+  templates/lib/jobs.cuh 's/if (before == kJobs - 1).*//' attends 128x64 fp16 $many
+fault "blocks that go on from job to job: tiles of the job before are looked at" \
+  templates/parts/attend_jobs.cu 's/live = smem.live\[jobs.turn\], plain/live = smem.live[0], plain/' \
+  attends 128x64 fp16 B=34 H=2 G=2 form=window N=130 M=200 D=64 W=64
 fault "attention by warp groups: copies are not handed to products" templates/lib/attend_wgmma.cuh \
   's/nn_fence_proxy_async();//' attends 64x128 fp16 $steep
 fault "attention by warp groups: a panel begins where another one is" templates/lib/attend.cuh \

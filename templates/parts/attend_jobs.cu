@@ -1,0 +1,165 @@
+//@ -- attend_jobs.cu: attend.cu whose blocks go on from job to job, a tile of queries each. Some
+//@ -- warps load: rows of the next job are on their way while outputs of this one are stored.
+//@ -- Groups of the others wait for tiles, not for each other: one's products run while another
+//@ -- computes powers.
+//@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
+
+  auto go_to = [&](int job) {
+    batch = job / kTilesM;
+    m0 = $(k.descends and "(kTilesM - 1 - job % kTilesM)" or "job % kTilesM") * kTileM;
+  };
+//@ if k.masking then
+  auto next = [&](const unsigned *live, int tile) { return next_tile(live, tile, kTilesKeys); };
+//@ else
+  auto next = [](int tile) { return tile; };
+//@ end
+//@ local of = k.masking and "live, " or ""
+  if (threadIdx.x == 0) {
+    smem.jobs.init(1, kThreads / kWarp);
+    smem.keys.init(1, kThreads / kWarp);
+    smem.values.init(1, kThreads / kWarp);
+    nn_mbar_init_fence();
+  }
+  nn_sync();
+  RingPlace<1> jobs;
+  RingPlace<2> keys, values;
+  if (threadIdx.x >= kThreads) {
+    nn_registers_give<kLoaderRegisters>();
+    const int thread = threadIdx.x - kThreads;
+//@ if not k.masking then
+    if (thread) return;
+//@ end
+//@ if q.box then
+    auto load_queries = [&](int m) {
+$(q.decode)
+      int at[] = {0$(q.places)};
+      load_boxes<T, kDepth, kTileM>(smem.q, $(q.box), at, &smem.jobs.filled[0]);
+    };
+//@ end
+    auto load_keys = [&](int key) {
+$(keys.decode)
+      int at[] = {0$(keys.places)};
+      load_boxes<T, $(keys.depth), kTileKeys>(
+          smem.k[keys.at], $(keys.box), at, &smem.keys.filled[keys.at]);
+    };
+    auto load_values = [&](int key) {
+$(v.decode)
+      int at[] = {0$(v.places)};
+      load_boxes<T, $(v.depth), kTileKeys>(
+          smem.v[values.at], $(v.box), at, &smem.values.filled[values.at]);
+    };
+    for (int job = blockIdx.x, ahead; job < kJobs; job = ahead) {
+      go_to(job);
+      jobs.await_left(smem.jobs);
+//@ if k.masking then
+      unsigned *const live = smem.live[jobs.turn], *const plain = smem.plain[jobs.turn];
+//@ part("parts/masking.cu")
+      if (thread == 0) smem.ahead[jobs.turn] = next_job<kJobs>(own_taken);
+      nn_bar_sync(1, kLoaders);
+      ahead = smem.ahead[jobs.turn];
+      if (thread == 0) {
+//@ else
+      ahead = next_job<kJobs>(own_taken);
+      {
+//@ end
+        smem.job = job;
+//@ if q.box then
+        load_queries(m0);
+//@ else
+        nn_mbar_arrive(&smem.jobs.filled[0]);
+//@ end
+        int tile = next($(of)0);
+        for (; tile < kTilesKeys; tile = next($(of)tile + 1)) {
+          keys.await_left(smem.keys);
+          load_keys(tile * kTileKeys), keys.step();
+          values.await_left(smem.values);
+          load_values(tile * kTileKeys), values.step();
+        }
+      }
+      jobs.step();
+    }
+    jobs.await_left(smem.jobs);
+    if (thread == 0) smem.job = kJobs, jobs.fill(smem.jobs);
+    return;
+  }
+  nn_registers_take<kRegisters>();
+//@ part("parts/factor.cu")
+//@ part("parts/tails.cu")
+  for (;;) {
+    jobs.await_filled(smem.jobs);
+    const int job = smem.job;
+    if (job >= kJobs) return;
+    go_to(job);
+//@ if k.masking then
+    live = smem.live[jobs.turn], plain = smem.plain[jobs.turn];
+//@ end
+//@ if not q.box then
+    nn_bar_sync(2, kThreads);  // those of the job before have been read
+//@ if q.computed then
+    compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing), Unit::kPanels>(smem.q, m0, q_row);
+//@ else
+    load_rows<MapQ, kTileM, kThreads, Unit::kPanels>(smem.q, $(q.pointer), m0, batch);
+    nn_cp_async_commit();
+    nn_cp_async_wait<0>();
+//@ end
+    Unit::publish();
+    nn_bar_sync(2, kThreads);
+//@ end
+    Warp warp(smem.q, row0);
+    if (Warp::Queries::kHolds) jobs.leave(smem.jobs);
+    int tile = next($(of)0);
+    if (tile < kTilesKeys) {
+      // Values of a tile are weighed while the next one's scores become powers.
+      Warp::Part part;
+      Warp::Weights weights;
+      auto multiply = [&] {
+        keys.await_filled(smem.keys);
+        warp.multiply(part.scores, smem.k[keys.at]);
+      };
+      auto weigh_tile = [&] {
+        values.await_filled(smem.values);
+        warp.weigh(weights, smem.v[values.at]);
+      };
+      auto compute = [&] {
+        keys.leave(smem.keys);
+        rebase(warp, tile, 0, part);
+        warp.move_sums(part, kScale * kLog2e);
+        power(warp, tile, 0, part);
+        // NOTE: ptxas moves powers behind a wait, but not behind a branch that depends on them.
+        if (warp.must_follow(part)) {
+          Unit::await<0>(static_cast<Warp::Sums &>(warp));
+          warp.move_outs(part);
+        } else {
+          Unit::await<0>(static_cast<Warp::Sums &>(warp));
+        }
+        warp.pack(part.scores, weights);
+      };
+      multiply();
+      Unit::await<0>(part.scores);
+      compute();
+#pragma unroll 1
+      while ((tile = next($(of)tile + 1)) < kTilesKeys) {
+        multiply();
+        weigh_tile();
+        Unit::await<1>(part.scores);
+        compute();
+        values.leave(smem.values);
+      }
+      weigh_tile();
+      Unit::await<0>(static_cast<Warp::Sums &>(warp));
+      values.leave(smem.values);
+    }
+    Unit::keep(warp);
+    if (!Warp::Queries::kHolds) jobs.leave(smem.jobs);
+    warp.settle(kScale * kLog2e);
+    warp.finish(kScale, [&](int r, const ScoreRow &state, bool first) {
+      return factor(m0 + row0 + r, state, first);
+    });
+    // Outputs pass through the warp's part of shared memory, so that each lane has neighbours
+    // along n. Since those of the job before were read its lanes have met, as they left queries.
+    warp.template stage<kStaged>(smem.out, row0);
+    nn_syncwarp();
+    if (m0 + row0 < kM)
+      each_output<kM, kN, kWarpM, kStaged, kLanes, kWarp>(
+          smem.out + row0 * kStaged, m0 + row0, 0, kM, epilogue, threadIdx.x % kWarp);
+  }
