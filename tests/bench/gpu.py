@@ -176,8 +176,12 @@ class Bench(Beside):
                               self.result["device"].split(",")[0].lower()).strip("-")
                 stamp = re.sub(r"[^0-9]", "", self.result["date"])
                 os.makedirs(self.options.results, exist_ok=True)
-                self.path = os.path.join(self.options.results,
-                                         f"{name}-{stamp}-{self.result['commit'][:7]}.json")
+                path = os.path.join(self.options.results,
+                                    f"{name}-{stamp}-{self.result['commit'][:7]}")
+                other = 1  # runs of one minute
+                while os.path.exists(f"{path}{f'-{other}' if other > 1 else ''}.json"):
+                    other += 1
+                self.path = f"{path}{f'-{other}' if other > 1 else ''}.json"
             with open(self.path + ".part", "w") as f:
                 json.dump(result, f, indent=1)
                 f.write("\n")

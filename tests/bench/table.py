@@ -37,6 +37,9 @@ def opening(result):
     text = "Measured on " + "; ".join(f for f in facts if f) + "."
     for commit, names in result.get("earlier", {}).items():
         text += f" Of commit {(commit or 'unknown')[:10]}: {', '.join(names)}."
+    for commit, added in result.get("jobs_of", {}).items():
+        text += (f" Rows that this commit was not measured for are of commit {commit[:10]}: "
+                 f"{', '.join(f'{name} ({count})' for name, count in added.items())}.")
     for commit, names in result.get("peers_of", {}).items():
         text += (f" PyTorch's times, where missing, as with commit {commit[:10]}: "
                  f"{', '.join(names)}.")
@@ -190,7 +193,8 @@ def worth(result, name):
 
 def join(results):
     """One result of several of the same device and commit, oldest first: of each stage the last
-    whole one, or the longest that was cut short. An empty or failed stage replaces nothing."""
+    whole one, or the longest that was cut short, and jobs that others have besides. An empty or
+    failed stage replaces nothing."""
     joined, of = {"stages": [], "clocks": []}, {}
     kept = {key for keys in STAGES.values() for key in keys} | {"stages", "clocks"}
     for result in results:
@@ -205,9 +209,12 @@ def join(results):
         joined.update({key: result[key] for key in STAGES[name] if key in result
                        and not (key == "peers" and "torch" in joined.get("peers", {}))})
         joined["stages"] += [s for s in result.get("stages", []) if s.get("name") == name]
+    for result in results:
+        fill_jobs(joined, result)
     return joined
 
 
+BESIDE = ("networks", "attention", "block", "training")
 JOB = ("what", "model", "stem", "dtype", "batch", "shape", "causal")
 
 
@@ -215,12 +222,27 @@ def job_of(line):
     return json.dumps([line.get(key) for key in JOB])
 
 
+def fill_jobs(result, other):
+    """Adds the jobs that only the other one has, and stands all in its order. Returns how many came
+    of which stage."""
+    added = {}
+    for name in BESIDE:
+        lines, others = result.get(name) or [], other.get(name) or []
+        mine = {job_of(line) for line in lines}
+        found = [line for line in others if job_of(line) not in mine]
+        if lines and found:
+            order = list(dict.fromkeys(map(job_of, others + lines)))
+            result[name] = sorted(lines + found, key=lambda line: order.index(job_of(line)))
+            added[name] = len({job_of(line) for line in found})
+    return added
+
+
 def fill_peers(result, earlier):
     """PyTorch's times, which are not of our commits, of jobs that have none in the newest result:
     those of the same PyTorch, measured with an earlier commit."""
     if (result.get("peers") or {}).get("torch") != (earlier.get("peers") or {}).get("torch"):
         return
-    for name in ("networks", "attention", "block", "training"):
+    for name in BESIDE:
         lines = result.get(name) or []
         timed = {job_of(line) for line in lines if line.get("who") == "torch" and "ms" in line}
         ours = {job_of(line) for line in lines if line.get("who") == "nngen"} - timed
@@ -257,6 +279,9 @@ def newest(folder):
                 result["stages"] += [s for s in earlier["stages"] if s.get("name") == name]
                 result.setdefault("earlier", {}).setdefault(commit, []).append(name)
         fill_peers(result, earlier)
+        added = fill_jobs(result, earlier)
+        if added:
+            result.setdefault("jobs_of", {})[commit] = added
     return result
 
 

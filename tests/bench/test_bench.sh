@@ -182,8 +182,10 @@ tuned_tiles networks are measured with the model's tiles and with the tuned ones
 shares a stage has its share of the time that is left
 joined a stage that was cut short replaces no whole one
 beside_pytorch attention, the block and training: jobs, settings, their figures
+some_jobs of the jobs only those that a pattern names
 jobs_left_out a job that has no time is left out, and named
 starts_again where PyTorch fails, another process of it goes on
+jobs_filled rows of several runs stand in one table, and say of which commit
 peers_filled PyTorch's times of an earlier commit stand where the newest has none, and say so
 compile_falls_back the key comparison comes first, torch.compile falls back to reduce-overhead
 END

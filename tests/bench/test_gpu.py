@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +19,9 @@ CASE, WORK = sys.argv[1:3]
 NNGEN = {"name": "n", "who": "nngen", "us": 1, "dtype": "bf16", "batch": 1}
 
 
-def bench(only=None, seconds=100, dry=False):
+def bench(only=None, seconds=100, dry=False, jobs=""):
     b = gpu.Bench(types.SimpleNamespace(results=WORK + "/results", dry_run=dry, turns=3, cache=None,
-                                        seconds=seconds, only=only))
+                                        seconds=seconds, only=only, jobs=re.compile(jobs)))
     if not dry:
         b.result.update(device="Made-up GPU, sm_00", date="2000-01-01 00:00", commit="0123456789")
         for stage in ("facts", *gpu.SHARES):
@@ -28,10 +29,10 @@ def bench(only=None, seconds=100, dry=False):
     return b
 
 
-def stored():
-    paths = glob.glob(WORK + "/results/*.json")
-    assert len(paths) == 1, paths
-    with open(paths[0]) as f:
+def stored(runs=1):  # of the last run; of one minute the first has the shortest name
+    paths = sorted(glob.glob(WORK + "/results/*.json"), key=lambda path: (len(path), path))
+    assert len(paths) == runs, paths
+    with open(paths[-1]) as f:
         return json.load(f)
 
 
@@ -53,7 +54,7 @@ def each_stage_is_stored():  # also when a later one is killed, and when the tab
         raise ZeroDivisionError
     b.contractions, table.text = breaks, breaks
     b.all()
-    assert [s["note"] for s in stored()["stages"]
+    assert [s["note"] for s in stored(2)["stages"]
             if s["name"] == "contractions"] == ["ZeroDivisionError()"]
 
 
@@ -281,6 +282,21 @@ def beside_pytorch():
     assert "| resnet18 | cifar | bf16 | 256 | 4 | 2 | 2 | 2 | 2 | 0.50x | 64000 |" in said, said
 
 
+def some_jobs():  # those whose names the pattern matches
+    fake_peers(FAKE_BESIDE)
+    b, calls = bench(only=["training"], jobs="imagenet bf16 batch [13].*[28]$", seconds=400), []
+    del b.training
+
+    def run(*command, keep=None):
+        calls.append(" ".join(command))
+        return json.dumps({"timing": {"samples_ms": [4.0]}})
+    b.run = run
+    b.all()
+    assert {(r["model"], r["stem"], r["dtype"], r["batch"]) for r in stored()["training"]} == {
+        (model, "imagenet", "bf16", batch) for model in ("resnet18", "resnet34")
+        for batch in (32, 128)}, calls
+
+
 def jobs_left_out():  # what has no time is named, and no process is started for it
     fake_peers(FAKE_BESIDE)
     b = bench(only=["block"], seconds=9)
@@ -352,6 +368,25 @@ def peers_filled():
     with open(f"{folder}/a.json", "w") as f:
         json.dump(dict(other, peers={"torch": "1"}), f)
     assert "where missing" not in table.text(table.newest(folder))
+
+
+def jobs_filled():  # and rows of one commit from several runs of it
+    ours = {"what": "training", "dtype": "bf16", "batch": 1, "who": "nngen", "variant": "graph"}
+    folder = WORK + "/results"
+    os.makedirs(folder)
+    base = {"schema_version": 1, "device": "d", "stages": []}
+    for name, commit, date, times in (("a", "aaaaaaaaaaaa", "1", {1: 3.0, 2: 4.0, 8: 5.0}),
+                                      ("b", "bbbbbbbbbbbb", "2", {8: 6.0}),
+                                      ("c", "bbbbbbbbbbbb", "3", {2: 7.0})):
+        with open(f"{folder}/{name}.json", "w") as f:
+            json.dump(dict(base, commit=commit, date=date,
+                           block=[dict(ours, batch=batch, ms=ms) for batch, ms in times.items()]),
+                      f)
+    result = table.newest(folder)
+    assert [(line["batch"], line["ms"]) for line in result["block"]] == [
+        (1, 3.0), (2, 7.0), (8, 6.0)], result["block"]
+    assert ("Rows that this commit was not measured for are of commit aaaaaaaaaa: block (1)."
+            in table.text(result)), table.text(result)
 
 
 def compile_falls_back():  # the key comparison is there before torch.compile is tried
