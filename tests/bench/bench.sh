@@ -327,7 +327,7 @@ if [ "${1:-}" = --update ]; then
     /<!-- bench ends -->/ {skip = 0} !skip' README.md >"$work/README" &&
     cp "$work/README" README.md
 fi
-[ $nvrtc ] && { # runtime/sim/README.md has these
+[ $nvrtc ] && { # runtime/sim/PTX.md has these
   printf '\nPTX on libcusim:\n\n'
   tests/bench/bench_ptx.sh
   printf '\nKernels whose PTX, of NVRTC, leaves the same bytes as their C++:\n\n'

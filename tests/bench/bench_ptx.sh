@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench_ptx.sh: what libcusim's path of PTX does, as Markdown tables, which runtime/sim/README.md
+# bench_ptx.sh: what libcusim's path of PTX does, as Markdown tables, which runtime/sim/PTX.md
 # has, too. Builds the tests it reads; kernels of Triton and CUTLASS where `make test-foreign` has
 # left them in build/foreign.
 set -u
