@@ -246,10 +246,9 @@ typedef struct Block {
   struct Issues *issues[kMaxWarps]; // of its warps; null: none yet (issues.c)
   uint32_t serial;             // of the block, over all launches (race checking)
   uint32_t last_atomic;        // number of its last atomic operation
-  struct Clock *known[kMaxThreads]; // what each thread knows of the others
-  uint32_t own[kMaxThreads];
-  bool learned[kMaxThreads];     // it knows more than it has released since
-  bool atomic_open[kMaxThreads]; // its last atomic operation may not have been made yet
+  struct Clock *known[kMaxThreads]; // what each thread knows of the others, and its releases; has
+  uint32_t own[kMaxThreads];        // it learned since; its last atomic may not have been made yet
+  bool learned[kMaxThreads], atomic_open[kMaxThreads];
   MbarClock mbars[kMbarClocks];
   struct Readings *readings; // of products under way (reading.c); null: none
   struct Passed *passed[kMaxWarps]; // reads that are over (passed.c); null: the lanes have not met
