@@ -110,6 +110,7 @@ typedef struct States { // all that is accumulated in one sweep over the element
   const char *type; // the struct's name
   Member *member;
   int count;
+  bool ordered; // elements come in the order of their places
 } States;
 
 void states_add(States *s, const Node *reduction);

@@ -1,6 +1,6 @@
 // emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid,
-// and a struct for all that one sweep over the elements accumulates, each with clear() and
-// combine().
+// and a struct for all that one sweep over the elements accumulates, each with clear(), combine()
+// and, where it is shorter and elements come in the order of their places, append().
 #include "emit.h"
 
 #include <ctype.h>
@@ -12,17 +12,35 @@ static const char *capital(Arena *arena, const char *word) {
   return copy;
 }
 
-static void put_struct(Buffer *b, const char *name, const Monoid *m) {
+static void begin_join(Buffer *b, const char *function, const char *type) {
+  buffer_put(b, "__device__ inline %s %s(const %s &a, const %s &b) {\n%s both;\n", type, function,
+             type, type, type);
+}
+
+static bool appends(const Monoid *m) {
+  for (int i = 0; i < m->count; i++)
+    if (m->part[i].append) return true;
+  return false;
+}
+
+static void put_join(Buffer *b, const char *type, const Monoid *m, bool behind) {
+  begin_join(b, behind ? "append" : "combine", type);
+  for (int i = 0; i < m->count; i++) {
+    const Accumulator *a = &m->part[i];
+    buffer_put(b, "both.%s = %s;\n", a->name, behind && a->append ? a->append : a->combine);
+  }
+  buffer_put(b, "return both;\n}\n");
+}
+
+static void put_struct(Buffer *b, const char *name, const Monoid *m, bool ordered) {
   buffer_put(b, "struct %s {\n", name);
   for (int i = 0; i < m->count; i++) buffer_put(b, "%s %s;\n", m->part[i].type, m->part[i].name);
   buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", name);
   for (int i = 0; i < m->count; i++)
     buffer_put(b, "a.%s = %s;\n", m->part[i].name, m->part[i].init);
-  buffer_put(b, "}\n__device__ inline %s combine(const %s &a, const %s &b) {\n%s both;\n", name,
-             name, name, name);
-  for (int i = 0; i < m->count; i++)
-    buffer_put(b, "both.%s = %s;\n", m->part[i].name, m->part[i].combine);
-  buffer_put(b, "return both;\n}\n");
+  buffer_put(b, "}\n");
+  put_join(b, name, m, false);
+  if (ordered && appends(m)) put_join(b, name, m, true);
 }
 
 Member *states_member(States *s, const Node *reduction) {
@@ -47,6 +65,15 @@ static const char *member_path(Arena *arena, const States *s, const Member *m, c
   return s->count == 1 ? state : arena_printf(arena, "%s.%s", state, m->name);
 }
 
+// Of a state of several members.
+static void put_member_joins(const States *s, Buffer *b, const char *function) {
+  begin_join(b, function, s->type);
+  for (int i = 0; i < s->count; i++)
+    buffer_put(b, "both.%s = %s(a.%s, b.%s);\n", s->member[i].name, function, s->member[i].name,
+               s->member[i].name);
+  buffer_put(b, "return both;\n}\n");
+}
+
 static void put_state(const States *s, Buffer *b) {
   if (s->count == 1) {
     buffer_put(b, "using %s = %s;\n", s->type, s->member[0].type);
@@ -57,12 +84,10 @@ static void put_state(const States *s, Buffer *b) {
     buffer_put(b, "%s %s;\n", s->member[i].type, s->member[i].name);
   buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", s->type);
   for (int i = 0; i < s->count; i++) buffer_put(b, "clear(a.%s);\n", s->member[i].name);
-  buffer_put(b, "}\n__device__ inline %s combine(const %s &a, const %s &b) {\n%s both;\n", s->type,
-             s->type, s->type, s->type);
-  for (int i = 0; i < s->count; i++)
-    buffer_put(b, "both.%s = combine(a.%s, b.%s);\n", s->member[i].name, s->member[i].name,
-               s->member[i].name);
-  buffer_put(b, "return both;\n}\n");
+  buffer_put(b, "}\n");
+  put_member_joins(s, b, "combine");
+  for (int i = 0; i < s->count && s->ordered; i++)
+    if (appends(s->member[i].monoid)) return put_member_joins(s, b, "append");
 }
 
 void states_put(States *sweeps, int count, Buffer *b) {
@@ -79,7 +104,7 @@ void states_put(States *sweeps, int count, Buffer *b) {
         if (monoid_same(known[k].monoid, m->monoid)) m->type = known[k].type;
       if (m->type) continue;
       m->type = expr_name(sweeps->group, capital(arena, m->monoid->name));
-      put_struct(b, m->type, m->monoid);
+      put_struct(b, m->type, m->monoid, sweeps[i].ordered);
       known = arena_grow(arena, known, nknown, sizeof *known);
       known[nknown].monoid = m->monoid, known[nknown++].type = m->type;
     }

@@ -97,8 +97,16 @@ static void put_sweep(Reduce *r) {
   hole_take(e, "decode_element", &each);
 }
 
+// Are places counted as elements lie in memory?
+static bool in_order(const Reduce *r) {
+  for (int i = 1; i < r->ngone; i++)
+    if (r->gone[i] < r->gone[i - 1]) return false;
+  return true;
+}
+
 void emit_reduce(Emitter *e) {
   Reduce r = begin_part(e, e->g, 0);
+  r.states.ordered = in_order(&r);
   Buffer structs = {0};
   states_put(&r.states, 1, &structs);
   put_sweep(&r);

@@ -70,7 +70,8 @@ bool monoid_same(const Monoid *a, const Monoid *b) {
   for (int i = 0; same && i < a->count; i++) {
     const Accumulator *x = &a->part[i], *y = &b->part[i];
     same = !strcmp(x->name, y->name) && !strcmp(x->type, y->type) && !strcmp(x->init, y->init) &&
-           !strcmp(x->element, y->element) && !strcmp(x->combine, y->combine);
+           !strcmp(x->element, y->element) && !strcmp(x->combine, y->combine) &&
+           !x->append == !y->append && (!x->append || !strcmp(x->append, y->append));
   }
   return same;
 }

@@ -78,11 +78,12 @@ enum OpFlag {
 
 // What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in
 // `element`, $1 is the element's value and $i its place among those that are reduced; in `combine`,
-// a.NAME and b.NAME are the accumulators of two parts.
+// a.NAME and b.NAME are the accumulators of two parts; `append` is the same where all elements of b
+// are in places behind those of a.
 typedef struct Accumulator {
   const char *name, *type; // float, int
   const char *init;        // of no element: the neutral one
-  const char *element, *combine;
+  const char *element, *combine, *append; // append null: it is no shorter than combine
   double ref_init; // the same for the oracle
   int ref;         // Lua reference: (accumulators.., value, place) -> the next of this one
 } Accumulator;

@@ -23,6 +23,7 @@ static void read_part(lua_State *lua, const Op *op, Accumulator *a) { // from th
   a->init = rows_text(lua, table, "init");
   a->element = rows_text(lua, table, "element");
   a->combine = rows_text(lua, table, "combine");
+  a->append = rows_text(lua, table, "append");
   a->ref_init = rows_number(lua, table, "ref_init", 0);
   a->ref = rows_function(lua, table, "ref");
   bool named = a->name && *a->name &&
@@ -78,8 +79,8 @@ void monoid_complete(Compiler *c, Op *op, const char *whole) {
   Monoid *m = arena_alloc(c->arena, sizeof *m);
   m->name = strncmp(op->name, "reduce_", 7) ? op->name : op->name + 7;
   m->count = 1;
-  m->part[0] =
-      (Accumulator){"value", "float", op->init, "$1", of_parts(c, op->cuda), op->ref_init, op->ref};
+  m->part[0] = (Accumulator){
+      "value", "float", op->init, "$1", of_parts(c, op->cuda), NULL, op->ref_init, op->ref};
   op->acc = m;
   if (!whole) return;
   Monoid *integers = arena_alloc(c->arena, sizeof *integers);
@@ -131,10 +132,11 @@ void monoid_check(lua_State *lua, const Op *op) {
     if (!rows_is_expression(a->init)) bad = a->init;
     if (!is_expression(m, a->element, true)) bad = a->element;
     if (!is_expression(m, a->combine, false)) bad = a->combine;
+    if (a->append && !is_expression(m, a->append, false)) bad = a->append;
   }
   if (bad)
     err_at(front_compiler(lua), front_here(lua),
            "op '%s': '%s' is no expression of numbers, operators, nn_ functions and, in element, "
-           "$1 and $i, in combine and result, accumulators as in a.%s",
+           "$1 and $i, in combine, append and result, accumulators as in a.%s",
            op->name, bad, m->part[0].name);
 }

@@ -253,16 +253,19 @@ op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops
    result = "a.m2 / a.count", ref_result = function(count, mean, rest, m2) return m2 / count end}
 
 -- The place of the largest and the smallest element: the lowest one; NaN before all, as in NumPy.
+-- Where no element is above the first value, an infinity, the place is 0.
 local function place(name, init, before, better)
   local second = before .. "(b.best, b.at, a.best, a.at)"
+  local behind = before .. "_first(b.best, a.best)"
   local function wins(best, x) return where(eq(best, best), where(eq(x, x), better(best, x), 1), 0) end
   op{name = "reduce_" .. name, class = "reduce", attrs = {"axes"}, result = "a.at", gives = "i32", flops = 4,
      ref_result = function(best, at) return at end, acc = {name = name,
        {"best", init = init, element = "$1", combine = second .. " ? b.best : a.best",
+        append = behind .. " ? b.best : a.best",
         ref_init = init == "nn_inf()" and 1 / 0 or -1 / 0,
         ref = function(best, at, x, i) return where(wins(best, x), x, best) end},
-       {"at", type = "int", init = "2147483647", element = "$i",
-        combine = second .. " ? b.at : a.at",
+       {"at", type = "int", init = "0", element = "$i",
+        combine = second .. " ? b.at : a.at", append = behind .. " ? b.at : a.at",
         ref_init = 0, ref = function(best, at, x, i) return where(wins(best, x), i, at) end}}}
 end
 place("argmax", "-nn_inf()", "nn_above", function(best, x) return lt(best, x) end)

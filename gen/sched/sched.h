@@ -182,6 +182,8 @@ typedef struct Stream {
   double barriers;        // of a block
   double joined;          // parts that the last block reads, one after the other
   double again, missed;   // bytes that are read again from the second-level cache, from DRAM
+  double joins, port;     // of a thread, for joins: instructions; words that pass shared memory
+  int registers;          // of a thread; 0: few
   double smem, at_once;   // shared memory of a block, bytes; blocks under way, 0: all that fit
 } Stream;
 

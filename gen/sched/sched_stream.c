@@ -1,9 +1,9 @@
 // sched_stream.c: maps, reductions and windows: kernels that stream memory through their
 // threads. How each is cut, and what it would cost.
 //
-// Bounds of a launch: DRAM, L2 (of the SMs that have blocks), the issue of instructions, and the
-// latency of the loads that wait for one another; a grid too small for the GPU is slow by the last
-// three. Clocks are those of sched.h.
+// Bounds of a launch: DRAM, L2 (of the SMs that have blocks), shared memory and instructions of
+// what threads join, the issue of instructions, and the latency of the loads that wait for one
+// another; a grid too small for the GPU is slow by all but the first. Clocks are those of sched.h.
 #include "sched.h"
 
 #include <math.h>
@@ -18,12 +18,15 @@ enum {
   // instructions of a thread, 13 us, and 27 us as a kernel of their own.
   kTurn = 5,
   kTurnFetched = 11,
-  kCached = 2048 // instructions, of 16 bytes
+  kCached = 2048, // instructions, of 16 bytes
+  kStateless = 16 // registers of a thread besides what it accumulates
 };
 
 static int blocks_per_sm(const Stream *s, const Arch *arch) {
   double by_smem = s->smem > 0 ? arch->smem / (s->smem + kSmemPerBlock) : kMostBlocks;
-  return (int)fmin(fmin(kMostBlocks, by_smem), floor(kMostThreads / s->threads));
+  double threads = kMostThreads;
+  if (s->registers > 0) threads = fmin(threads, arch->regs / (double)round_up(s->registers, 8));
+  return (int)fmin(fmin(kMostBlocks, by_smem), fmax(1, floor(threads / s->threads)));
 }
 
 double stream_under_way(const Stream *s, const Arch *arch) {
@@ -36,21 +39,23 @@ Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   c.per_sm = blocks_per_sm(s, arch);
   double at_once = s->at_once > 0 ? s->at_once : (double)arch->sms * c.per_sm;
   double busy = fmin(fmin(s->blocks, at_once), arch->sms), rounds = ceil(s->blocks / at_once);
+  double all_threads = s->blocks * s->threads;
   double instructions =
-      s->vectors * kVectorIssue + s->elements * s->flops + s->blocks * s->threads * kThreadIssue;
+      s->vectors * kVectorIssue + s->elements * s->flops + all_threads * (kThreadIssue + s->joins);
   double bytes = (double)(g->bytes_read + g->bytes_written - g->bytes_scratch);
   c.waves = rounds;
   c.dram = sched_dram_seconds(g, arch) * (1 + s->missed / fmax(bytes, 1));
   c.l2 = (bytes + s->again) / (arch->l2_rate / arch->sms * busy);
   c.issue = instructions / kWarp / kSchedulers / busy * clock;
-  double each = instructions / s->blocks / s->threads; // of a thread: the loops are unrolled
+  c.smem = all_threads * s->port * 4 / kSmemRate / busy * clock;
+  double each = instructions / all_threads; // of a thread: the loops are unrolled
   double turn = each > kCached ? kTurnFetched : kTurn;
   c.wait = rounds * (s->steps * kLoadClocks + each * turn) * clock;
   c.fill = (kLoadClocks + s->barriers * kBarrierClocks) * clock;
   if (s->joined > 0)
     c.split = (kLastBlock + s->joined * kLoadClocks + s->barriers * kBarrierClocks) * clock;
-  c.seconds =
-      cost_together((double[]){c.dram, c.l2, c.issue, c.wait}, 4) + c.fill + c.split + c.gap;
+  double bounds = cost_together((double[]){c.dram, c.l2, c.issue, c.wait, c.smem}, 5);
+  c.seconds = bounds + c.fill + c.split + c.gap;
   return c;
 }
 
@@ -113,8 +118,24 @@ void sched_window(Group *g, const Arch *arch) {
 
 typedef struct Shape {
   int64_t outputs, reduced;
-  int words;
+  int words, reads; // of a state; inputs, for an element
 } Shape;
+
+// What the threads that share outputs pay to join their states, of a thread: at each level a state
+// goes to shared memory, or to another lane, for every second thread, and all combine what they
+// read.
+static void cost_joins(Stream *s, const Group *g, const Shape *x, int rows) {
+  double levels = log2(rows), states = g->tile.together ? 1 : g->tile.lanes, flops = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->op->cls == OpReduce) flops += g->nodes[i]->op->flops;
+  s->port = levels * states * x->words * 1.5;
+  s->joins = levels * states * (x->words * 2 + flops);
+}
+
+// Loads of a thread that has `count` vectors: runs of Tile.depth wait together, the rest each.
+static double load_steps(const Tile *t, double count) {
+  return floor(count / t->depth) + fmod(count, t->depth);
+}
 
 // A tile of `columns` threads over outputs, its elements in `parts`; what it would cost.
 static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch, int columns,
@@ -127,11 +148,16 @@ static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arc
   t->grid[1] = t->splits;
   Stream s = {.blocks = (double)(t->grid[0] * t->splits), .threads = t->threads};
   s.elements = (double)x->outputs * (double)x->reduced;
-  s.vectors = s.elements / t->lanes;
+  s.vectors = s.elements / t->lanes * x->reads;
   s.flops = g->flops / s.elements;
-  s.steps = ceil((double)t->part / run / rows / t->depth);
+  s.steps = load_steps(t, ceil((double)t->part / run / rows));
+  s.registers = kStateless + t->depth * t->lanes * x->words;
+  cost_joins(&s, g, x, rows);
   s.barriers = t->together ? log2(rows / 32.) : log2(rows);
-  s.joined = t->splits > 1 ? ceil(t->splits / (double)rows) : 0;
+  if (t->splits > 1) { // states of parts are written and read
+    s.joined = ceil(t->splits / (double)rows);
+    s.again = 8. * t->splits * (double)x->outputs * x->words;
+  }
   return stream_cost(&s, g, arch);
 }
 
@@ -156,10 +182,13 @@ static void choose_lanes(Group *g, const Shape *x, int64_t run) {
 }
 
 void sched_reduce(Group *g, const Arch *arch) {
+  const double kOfParts = 1.05; // they take memory: only where they save more than the model errs
   Tile *t = &g->tile, best = {.seconds = INFINITY};
+  Cost cost = {0};
   const Node *n = g->anchor;
   const Type *in = &n->in[0]->type;
-  Shape x = {type_count(&n->type), type_count(in) / type_count(&n->type), state_words(g)};
+  Shape x = {type_count(&n->type), type_count(in) / type_count(&n->type), state_words(g),
+             row_reads(g, 1, 0).count};
   int last = in->rank - 1;
   while (last > 0 && in->dim[in->order[last]] == 1) last--;
   t->together = n->attr.axes >> in->order[last] & 1;
@@ -167,14 +196,16 @@ void sched_reduce(Group *g, const Arch *arch) {
   t->threads = 256;
   while (t->threads > 32 && t->threads * (t->together ? 1 : t->lanes) * x.words > 8192)
     t->threads /= 2; // 32 KiB of shared memory
-  int most = t->together ? t->threads / 32 : 32;
+  int most = t->together ? t->threads / 32 : t->threads;
   for (int columns = 1; columns <= most && columns <= t->threads; columns *= 2)
     for (int64_t parts = 1; parts <= 4096 && parts <= x.reduced; parts *= 2) {
       if (x.reduced / parts > INT32_MAX) continue; // a part is counted in 31 bits
       Cost c = reduce_cost(t, &x, g, arch, columns, parts);
       cost_note(t, &c);
-      if (t->grid[1] <= 65535 && c.seconds < best.seconds * (1 - 1e-9)) best = *t;
+      if (t->splits > 1) t->seconds *= kOfParts;
+      if (t->grid[1] <= 65535 && t->seconds < best.seconds * (1 - 1e-9)) best = *t, cost = c;
     }
   *t = best;
+  cost_note(t, &cost);
   if (t->splits > 1) add_scratch(g, &x);
 }

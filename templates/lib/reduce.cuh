@@ -1,6 +1,7 @@
 // reduce.cuh: states, what a thread has accumulated so far, joined over elements, lanes, threads
 // and blocks. A kernel defines its states, of 4-byte fields, with clear(state), the state of no
-// element, and combine(a, b). All is joined in a fixed order, as a tree: the error is near that of
+// element, combine(a, b), and append(a, b) where that takes less for elements of b that all are in
+// places behind those of a. All is joined in a fixed order, as a tree: the error is near that of
 // pairwise sums.
 #pragma once
 
@@ -20,21 +21,31 @@ __device__ inline bool nn_above(float x, int i, float y, int j) {
 }
 __device__ inline bool nn_below(float x, int i, float y, int j) { return nn_above(-x, i, -y, j); }
 
-// The first of kCount states becomes all of them together, as a tree; kCount is a power of two.
-template <int kCount, class State> __device__ inline void fold(State *states) {
-#pragma unroll
-  for (int half = kCount / 2; half > 0; half /= 2)
-#pragma unroll
-    for (int s = 0; s < half; ++s) states[s] = combine(states[s], states[s + half]);
+// The same of an x in a place behind y's: two comparisons.
+__device__ inline bool nn_above_first(float x, float y) { return !(x <= y) & !nn_isnan(y); }
+__device__ inline bool nn_below_first(float x, float y) { return nn_above_first(-x, -y); }
+
+template <class State> __device__ inline State append(const State &a, const State &b) {
+  return combine(a, b);
 }
 
-// Adds to each state what one vector of lanes gave: to one state all of them, or each its own.
+// The first of kCount states becomes all of them together, as a tree of neighbours; each is of
+// places behind those of the one before. kCount is a power of two.
+template <int kCount, class State> __device__ inline void fold(State *states) {
+#pragma unroll
+  for (int apart = 1; apart < kCount; apart *= 2)
+#pragma unroll
+    for (int s = 0; s < kCount; s += 2 * apart) states[s] = append(states[s], states[s + apart]);
+}
+
+// Adds to each state what one vector of lanes, behind those before, gave: to one state all of them,
+// or each its own.
 template <int kOutputs, int kLanes, class State>
 __device__ inline void add_lanes(State (&acc)[kOutputs], State (&one)[kLanes]) {
   static_assert(kOutputs == 1 || kOutputs == kLanes, "lanes are reduced together, or not at all");
   if constexpr (kOutputs == 1) fold<kLanes>(one);
 #pragma unroll
-  for (int o = 0; o < kOutputs; ++o) acc[o] = combine(acc[o], one[o]);
+  for (int o = 0; o < kOutputs; ++o) acc[o] = append(acc[o], one[o]);
 }
 
 // Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives the states of
@@ -57,15 +68,15 @@ __device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned en
 #pragma unroll
       for (int d = 0; d < kDepth; ++d) take(end - left + d * step, one[d]);
 #pragma unroll
-      for (int half = kDepth / 2; half > 0; half /= 2)
+      for (int apart = 1; apart < kDepth; apart *= 2)
 #pragma unroll
-        for (int d = 0; d < half; ++d)
+        for (int d = 0; d < kDepth; d += 2 * apart)
 #pragma unroll
-          for (int j = 0; j < kLanes; ++j) one[d][j] = combine(one[d][j], one[d + half][j]);
+          for (int j = 0; j < kLanes; ++j) one[d][j] = append(one[d][j], one[d + apart][j]);
       add_lanes(run, one[0]);
     }
 #pragma unroll
-    for (int o = 0; o < kOutputs; ++o) acc[o] = combine(acc[o], run[o]);
+    for (int o = 0; o < kOutputs; ++o) acc[o] = append(acc[o], run[o]);
   }
   for (; left > 0; left -= step) {
     take(end - left, one[0]);

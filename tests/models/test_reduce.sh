@@ -33,6 +33,35 @@ local x = nn.input("x", {20, 40000})
 for i = 1, 20 do nn.output("y" .. i, x:slice(1, i, i):sum()) end
 LUA
 ok "20 of them are three, whose sums registers hold" kernels 3 "$work/many.lua"
+cat >"$work/few.lua" <<'LUA'
+local nn = require "nn"
+local dims = {nn.config{rows = 8}.rows, 9, 4096}
+local x, at, c = nn.floor(nn.input("x", dims) * 2), nn.index(dims, 2), nn.index(dims, 3)
+x = nn.where((c % 5):eq(1), -1 / 0, x)
+x = nn.where((c % 7):eq(3):logical_and(((at + c) % 3):eq(1)), 0 / 0, x)
+nn.output("most", x:argmax(2))
+nn.output("least", (-x):argmin(2))
+LUA
+few() { # none waits for others
+  build/nngen show "$work/few.lua" --set rows=1024 --cuda >"$work/few" &&
+    [ $(grep -c 'kColumns = 256;' "$work/few") = 2 ]
+}
+ok "of few elements a thread combines all" few
+ok "in the order of their places, NaN first, infinities last" run "$work/few.lua"
+cat >"$work/places.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {1, 8, 160, 160}):conv2d("c", {out = 64, kernel = 1, bias = false})
+local often = nn.where(nn.index({1, 64, 1, 1}, 2):eq(0), 0.85, 9) -- few 1 in the first channel
+local y = nn.floor(x * often):clamp(0, 1)
+nn.output("place", y:argmax{2, 3, 4})
+local at = nn.index({64, 1, 1}, 1) * 25600 + nn.index({160, 1}, 1) * 160 + nn.index({160}, 1)
+nn.output("first", nn.where(y:eq(1), at, 2147483647):amin{2, 3, 4})
+LUA
+places() { # channels are innermost in memory, and the outermost of a place
+  run "$work/places.lua" --dtype bf16 --output "$work/places" &&
+    cmp "$work/places/place.npy" "$work/places/first.npy"
+}
+ok "the first place, where places are in another order than memory" places
 cat >"$work/near.lua" <<'LUA'
 local nn = require "nn"
 nn.output("y", nn.input("x", {4, 100000}):layer_norm("n"))
