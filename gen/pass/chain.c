@@ -2,13 +2,19 @@
 //
 // Those before a reduction that cannot keep its row in registers: it reads the row again in any
 // case, and what it reduces need not be in memory for it. Only where what they are made of is:
-// sources, and values that something other than maps reads. Those made of positions and small
-// values alone, like the condition of a mask, which no kernel need write for the others; sources in
-// another shape, and in another shape, too, what is expected to be in memory as it is; and what
-// late.c finds.
+// sources, values that something other than maps reads, and maps that another reduction reads and
+// cannot compute, as of gathers. Those made of positions and small values alone, like the condition
+// of a mask, which no kernel need write for the others; sources in another shape, and in another
+// shape, too, what is expected to be in memory as it is; and what late.c finds.
 #include "pass.h"
 
-enum { kMostEnds = 2 }; // large values that a chain is made of
+enum { kMostEnds = 2, kMostChain = 48 };
+
+typedef struct Ends { // large values that a chain is made of
+  const Node *node[kMostEnds];
+  int count, asked; // asked: maps of the chain, again where several read one, as they are copied
+  bool maps;        // may they be cheap maps?
+} Ends;
 
 typedef enum Made { NotAsked, MadeFree, MadeOfMemory } Made;
 
@@ -44,37 +50,44 @@ Node *chain_copy(Graph *to, Node *n, Node **in) {
   return copy;
 }
 
-static bool in_memory(const Node *n) { // Node.subst: itself, where something else reads it
-  return node_has_memory(n) || n->fixed || n->subst;
+// stored: by id; null, of the new graph: Node.subst, itself where something else reads it.
+static bool in_memory(const Node *n, const bool *stored) {
+  return node_has_memory(n) || n->fixed || (stored ? stored[n->id] : n->subst != NULL);
 }
 
-// Adds the large values that n is made of; false: too many, or one that is nowhere in memory.
-static bool find_ends(const Arch *arch, const Node *n, const Node **ends, int *count) {
+static bool is_end(const Ends *ends, const Node *n) {
+  for (int i = 0; i < ends->count; i++)
+    if (ends->node[i] == n) return true;
+  return false;
+}
+
+// Adds the large values that n is made of, those furthest from it that are in memory; false: too
+// many, or one that is nowhere in memory.
+static bool find_ends(const Arch *arch, const Node *n, const bool *stored, Ends *ends) {
+  if (ends->asked == kMostChain) return false;
+  ends->asked++;
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
-    if (!chain_is_large(in, n)) continue;
-    if (chain_is_cheap(arch, in)) {
-      if (!find_ends(arch, in, ends, count)) return false;
-      continue;
-    }
-    int known = 0;
-    while (known < *count && ends[known] != in) known++;
-    if (known < *count) continue;
-    if (*count == kMostEnds || !in_memory(in)) return false;
-    ends[(*count)++] = in;
+    if (!chain_is_large(in, n) || is_end(ends, in)) continue;
+    int count = ends->count;
+    bool cheap = chain_is_cheap(arch, in);
+    if (cheap && find_ends(arch, in, stored, ends)) continue;
+    ends->count = count;
+    if (count == kMostEnds || !in_memory(in, stored) || (cheap && !ends->maps)) return false;
+    ends->node[ends->count++] = in;
   }
   return true;
 }
 
-// n, or a copy of it that nobody else reads, if it is cheap. shared: others read what is made of
-// it.
-static Node *own_chain(Graph *to, Node *n, bool shared) {
-  if (!chain_is_cheap(to->c->options.arch, n)) return n;
+// n, or a copy of it that nobody else reads, if it is cheap and no end. shared: others read what is
+// made of it.
+static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
+  if (!chain_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
   Node *in[MaxInputs];
   shared = shared || n->uses > 1;
   bool same = !shared;
   for (int i = 0; i < n->nin; i++) {
-    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], shared) : n->in[i];
+    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], ends, shared) : n->in[i];
     same = same && in[i] == n->in[i];
   }
   return same ? n : chain_copy(to, n, in);
@@ -139,7 +152,7 @@ static void own_inputs(Graph *to, const Node *map, Node **in) {
   }
 }
 
-static Node *chain_for(Graph *to, const Node *reduction, Node *x) {
+static Node *chain_for(Graph *to, const Node *reduction, Node *x, const Ends *ends) {
   Chains *c = to->scratch;
   if (c->of == x && c->axes == reduction->attr.axes) {
     c->copy->uses += c->copy != x;
@@ -147,7 +160,7 @@ static Node *chain_for(Graph *to, const Node *reduction, Node *x) {
   }
   c->of = x;
   c->axes = reduction->attr.axes;
-  return c->copy = own_chain(to, x, false);
+  return c->copy = own_chain(to, x, ends, false);
 }
 
 static void set_late(Node *n) { // a chain of its own
@@ -166,25 +179,51 @@ static bool reads_view(const Chains *c, const Node *node) {
   return view && (gathers || node->op->cls == OpReduce) && c->whole[x->in[0]->id];
 }
 
+// What a reduction of x computes itself, maps of its own; null: x is in memory for it, or a row.
+// Where x may be summed by the product that makes it, or by a kernel that keeps its elements, it is
+// made of no map in memory: that kernel has the map at hand.
+static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
+  const Arch *arch = to->c->options.arch;
+  if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x)) return NULL;
+  bool sums = late_sums_columns(((const Chains *)to->scratch)->late, reduction->in[0]);
+  Ends ends = {.maps = !sums && !fuse_fits_across(reduction)};
+  if (!find_ends(arch, x, NULL, &ends)) return NULL;
+  Node *own = chain_for(to, reduction, x, &ends);
+  if (!sums) set_late(own);
+  return own;
+}
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Chains *chains = to->scratch;
   if (reads_view(chains, node)) {
     in[0] = chain_copy(to, in[0], in[0]->in);
     in[0]->late = true;
   }
-  const Node *ends[kMostEnds];
-  int count = 0;
-  bool reads = node->op->cls == OpReduce && !fuse_fits_row(node) &&
-               chain_is_cheap(to->c->options.arch, in[0]) &&
-               find_ends(to->c->options.arch, in[0], ends, &count);
-  Node *own = reads ? chain_for(to, node, in[0]) : NULL;
-  if (reads && !late_sums_columns(chains->late, node->in[0])) set_late(own);
+  Node *own = node->op->cls == OpReduce ? reduced_chain(to, node, in[0]) : NULL;
   if (node->op->cls == OpMap) own_inputs(to, node, in);
-  Node *n = graph_add(to, node->op, node->nin, reads ? &own : in, &node->attr, node);
+  Node *n = graph_add(to, node->op, node->nin, own ? &own : in, &node->attr, node);
   n->type = node->type;
   n->uses = node->uses;
   if (chains->stored[node->id]) n->subst = n;
   return n;
+}
+
+// A cheap map that a reduction cannot compute, nor a product sum in its own kernel, is in memory
+// for it: what others reduce is made of it.
+static void store_reduced(const Graph *g, Chains *c, const Late *late) {
+  const Arch *arch = g->c->options.arch;
+  bool *reduced = arena_alloc(g->arena, sizeof *reduced * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool sweeps = n->op->cls == OpReduce && !fuse_fits_row(n) && !fuse_fits_across(n);
+    if (n->uses && sweeps) reduced[n->in[0]->id] = true;
+  }
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (!reduced[n->id] || !chain_is_cheap(arch, n) || late_sums_columns(late, n)) continue;
+    if (!find_ends(arch, n, c->stored, &(Ends){.maps = true}))
+      c->stored[n->id] = c->whole[n->id] = true;
+  }
 }
 
 Graph *chain_own(Graph *g) {
@@ -204,6 +243,9 @@ Graph *chain_own(Graph *g) {
     chains.stored[g->outputs[i].node->id] = chains.whole[g->outputs[i].node->id] = true;
   for (int i = 0; i < g->nupdates; i++)
     chains.stored[g->updates[i].value->id] = chains.whole[g->updates[i].value->id] = true;
-  chains.late = late_find(g, chains.stored);
+  Late *late = late_begin(g, chains.stored);
+  store_reduced(g, &chains, late);
+  late_find(late, g);
+  chains.late = late;
   return graph_copy(graph_rebuild(g, rewrite, &chains));
 }

@@ -241,7 +241,8 @@ static void gather_feeders(Graph *g, Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++) {
     Group *other = n->in[i]->group;
     if (!other || other == k || !other->tm->fusion->maps || !k->tm->fusion->maps ||
-        other->fixed != k->fixed || other->anchor->again != k->anchor->again ||
+        (n->late && !n->in[i]->late) || other->fixed != k->fixed ||
+        other->anchor->again != k->anchor->again ||
         !fuse_same_call(other, k) || legal_size(k, other) ||
         !type_same_shape(&other->anchor->type, &n->type) || other->anchor->op->cls != OpMap ||
         fuse_makes_cycle(other, k) || fuse_makes_cycle(k, other))

@@ -94,9 +94,10 @@ static void find_latest(Late *c, const Node *n) {
 }
 
 bool late_sums_columns(const Late *c, const Node *n) {
-  n = c->latest[n->id];
-  if (n->op->cls != OpContract || maps_phases(n) > 1) return false;
-  Maps maps = maps_of(n, 0);
+  const Node *product = c->latest[n->id];
+  bool waits = c->level[n->id] > c->level[product->id]; // for a later kernel, too
+  if (product->op->cls != OpContract || waits) return false;
+  Maps maps = maps_of(product, 0);
   return maps_count(&maps, AxisBatch) == 1;
 }
 
@@ -126,9 +127,8 @@ Node *late_copy(Graph *to, const Late *c, Node *old) {
   return copy;
 }
 
-Late *late_find(const Graph *g, bool *stored) {
+Late *late_begin(const Graph *g, bool *stored) {
   size_t count = (size_t)g->nnodes + 1;
-  const Arch *arch = g->c->options.arch;
   Late *c = arena_alloc(g->arena, sizeof *c);
   *c = (Late){.stored = stored,
               .root = arena_alloc(g->arena, sizeof(Node *) * count),
@@ -138,12 +138,16 @@ Late *late_find(const Graph *g, bool *stored) {
               .beside = arena_alloc(g->arena, sizeof(int) * count),
               .cuts = arena_alloc(g->arena, sizeof(int) * count),
               .latest = arena_alloc(g->arena, sizeof(Node *) * count)};
-  for (int i = 0; i < g->nnodes; i++) find_level(c, g->nodes[i]);
-  for (int i = 0; i < g->nnodes; i++) note_read_later(c, arch, g->nodes[i]);
   for (int i = 0; i < g->nnodes; i++) {
-    find_root(c, arch, g->nodes[i]);
+    find_level(c, g->nodes[i]);
     find_latest(c, g->nodes[i]);
   }
-  count_cuts(c, g);
   return c;
+}
+
+void late_find(Late *c, const Graph *g) {
+  const Arch *arch = g->c->options.arch;
+  for (int i = 0; i < g->nnodes; i++) note_read_later(c, arch, g->nodes[i]);
+  for (int i = 0; i < g->nnodes; i++) find_root(c, arch, g->nodes[i]);
+  count_cuts(c, g);
 }

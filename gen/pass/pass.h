@@ -223,7 +223,8 @@ void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), // 
 bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);
 Node *chain_copy(Graph *to, Node *n, Node **in); // of these inputs, for one reader
 typedef struct Late Late;
-Late *late_find(const Graph *g, bool *stored);                     // stored: by id, and adds to it
+Late *late_begin(const Graph *g, bool *stored); // levels alone; stored: by id
+void late_find(Late *late, const Graph *g);     // the rest; adds to `stored`
 bool late_wants(const Late *late, const Node *map, const Node *n); // should map compute n itself?
 Node *late_copy(Graph *to, const Late *late, Node *old);           // from its root on
 bool late_sums_columns(const Late *late, const Node *n); // may a product's own kernel sum it?

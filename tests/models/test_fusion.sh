@@ -33,6 +33,24 @@ for case in $(long && sed -n 's/^function cases.\([a-z_]*\).*/\1/p' tests/models
     ok "$case as a careful engineer writes it" build/nngen tests/models/cases.lua --quiet --check \
       --set case=$case
 done
+cat >"$work/ladder.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{rungs = 3, sums = false}
+local x = nn.gather(nn.input("x", {4096, 8}), (nn.index({4096}, 1) * 7) % 4096, 1)
+if not cfg.sums then x = nn.input("y", {4096, 8}) end
+for i = 1, cfg.rungs do -- each reads the one before twice
+  x = nn.maximum(x * 0.5, x:relu() + 0.125)
+  if cfg.sums then nn.output("sum" .. i, x:sum(1)) end
+end
+nn.output("z", x - x:sum(1))
+LUA
+ladder() { # of many rungs a reduction does not compute all, of few it does
+  build/nngen show "$work/ladder.lua" --set rungs=60 --set sums=$1 >"$work/log" &&
+    build/nngen "$work/ladder.lua" --quiet --check --set sums=$1 >"$work/log" &&
+    grep -q "^kernels .* -> $2 kernels" "$work/log" || { tail -n 3 "$work/log"; return 1; }
+}
+ok "maps that each read the one before twice, then a sum" ladder false 2
+ok "the same of a gather, each summed" ladder true 3
 # Why kernels that read one value stay apart.
 apart() { # apart REASON CODE: of x, a product's result
   printf '%s\n' 'local nn = require "nn"' \
