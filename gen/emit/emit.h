@@ -40,6 +40,7 @@ typedef struct Scope {
   int nbound, capacity;
   const char **inner; // indices that are computed inside the loop
   int ninner;
+  bool first; // maps are computed before the loop
   const char *flat; // offset of the current element in `flat_type`, when at hand
   Type flat_type;
   Index flat_at[MaxRank]; // the index it stands for

@@ -321,8 +321,8 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
   bool wraps = n->op->wraps && span_wraps(s->group, n);
   bool narrow = n->op->narrow && (n->type.dtype == DtF16 || n->type.dtype == DtBf16);
   const char *cuda = wraps ? n->op->wraps : narrow ? n->op->narrow : n->op->cuda;
-  buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name,
-             expr_substitute(arena_of(s), cuda, args));
+  buffer_put(s->first ? &s->loads : &s->body, "%sconst %s %s = %s;\n", s->first ? "  " : s->indent,
+             expr_compute_type(n), name, expr_substitute(arena_of(s), cuda, args));
   return name;
 }
 
@@ -399,6 +399,46 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
   return name;
 }
 
+// Where the input of a reshape, permutation or slice has the element `at`.
+static void moved_from(const Scope *s, const Node *n, const Index *at, Index *in) {
+  if (n->op->form == MoveReshape)
+    index_reshape(arena_of(s), &n->type, &n->in[0]->type, s->part ? s->lanes : 1, at, in);
+  for (int d = 0; d < n->type.rank && n->op->form == MovePermute; d++) in[n->attr.dims[d]] = at[d];
+  for (int d = 0; d < n->type.rank && n->op->form == MoveSlice; d++)
+    in[d] = index_shifted(arena_of(s), at[d], n->attr.dims[d]);
+}
+
+// Is n at this index the same for all lanes, made by maps and moves of what is at hand before their
+// loop? No more than *left nodes are asked.
+static bool comes_first(const Scope *s, const Node *n, const Index *at, int *left) {
+  for (int d = 0; d < n->type.rank; d++)
+    if (at[d].lane || is_inner(s, at[d].text)) return false;
+  const char *bound = find_bound(s, n, at);
+  if (bound) return expr_mentions(s->loads.text ? s->loads.text : "", bound);
+  if (n->op->cls == OpSource || n->group != s->group) return true;
+  bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice;
+  bool first = (n->op->cls == OpMap || moves) && (*left)-- > 0;
+  for (int i = 0; first && i < n->nin; i++) {
+    Index in[MaxRank];
+    if (moves)
+      moved_from(s, n, at, in);
+    else
+      expr_broadcast(&n->type, &n->in[i]->type, at, in);
+    first = comes_first(s, n->in[i], in, left);
+  }
+  return first;
+}
+
+// Where a gather reads: before the lane loop, if it can be, so that lanes are read as a vector.
+static const char *id_value(Scope *s, const Node *ids, const Index *at) {
+  int left = 32;
+  bool outer = s->first;
+  s->first = outer || (s->lanes > 1 && !s->pred && !s->brought && comes_first(s, ids, at, &left));
+  const char *id = expr_value(s, ids, at);
+  s->first = outer;
+  return id;
+}
+
 // The element of a gather: where it is along the axis is a value of its own. Where nothing is read,
 // at the rim of a tile or beside what is padded, a computed id may be none.
 static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
@@ -408,7 +448,7 @@ static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
   for (int d = 0; d < ids->type.rank; d++)
     id_at[d] =
         ids->type.dim[d] == 1 ? (Index){"0", false} : at[n->op->form == MoveGather ? axis + d : d];
-  const char *id = expr_value(s, ids, id_at), *name = expr_name(s->group, "id");
+  const char *id = id_value(s, ids, id_at), *name = expr_name(s->group, "id");
   bool inside = !s->pred && s->lanes > 1 && expr_mentions(id, "j");
   bool hoisted = !s->pred && !inside && expr_mentions(s->loads.text ? s->loads.text : "", id);
   const char *guard = s->pred ? arena_printf(arena_of(s), "%s ? ", s->pred) : "";
@@ -434,17 +474,10 @@ static const char *move_value(Scope *s, const Node *n, const Index *at) {
   case MoveGather:
   case MoveAlong:
     return gathered_value(s, n, at);
-  case MoveReshape:
-    index_reshape(arena_of(s), &n->type, &n->in[0]->type, s->part ? s->lanes : 1, at, in);
-    break;
-  case MovePermute:
-    for (int d = 0; d < n->type.rank; d++) in[n->attr.dims[d]] = at[d];
-    break;
-  default: // slice
-    for (int d = 0; d < n->type.rank; d++)
-      in[d] = index_shifted(arena_of(s), at[d], n->attr.dims[d]);
+  default:
+    moved_from(s, n, at, in);
+    return expr_value(s, n->in[0], in);
   }
-  return expr_value(s, n->in[0], in);
 }
 
 const char *expr_value(Scope *s, const Node *n, const Index *at) {

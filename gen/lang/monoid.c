@@ -79,8 +79,8 @@ void monoid_complete(Compiler *c, Op *op, const char *whole) {
   Monoid *m = arena_alloc(c->arena, sizeof *m);
   m->name = strncmp(op->name, "reduce_", 7) ? op->name : op->name + 7;
   m->count = 1;
-  m->part[0] = (Accumulator){
-      "value", "float", op->init, "$1", of_parts(c, op->cuda), NULL, op->ref_init, op->ref};
+  m->part[0] = (Accumulator){"value", "float",      op->init, "$1", of_parts(c, op->cuda),
+                             NULL,    op->ref_init, op->ref};
   op->acc = m;
   if (!whole) return;
   Monoid *integers = arena_alloc(c->arena, sizeof *integers);

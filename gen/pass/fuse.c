@@ -242,10 +242,9 @@ static void gather_feeders(Graph *g, Group *k, const Node *n) {
     Group *other = n->in[i]->group;
     if (!other || other == k || !other->tm->fusion->maps || !k->tm->fusion->maps ||
         (n->late && !n->in[i]->late) || other->fixed != k->fixed ||
-        other->anchor->again != k->anchor->again ||
-        !fuse_same_call(other, k) || legal_size(k, other) ||
-        !type_same_shape(&other->anchor->type, &n->type) || other->anchor->op->cls != OpMap ||
-        fuse_makes_cycle(other, k) || fuse_makes_cycle(k, other))
+        other->anchor->again != k->anchor->again || !fuse_same_call(other, k) ||
+        legal_size(k, other) || !type_same_shape(&other->anchor->type, &n->type) ||
+        other->anchor->op->cls != OpMap || fuse_makes_cycle(other, k) || fuse_makes_cycle(k, other))
       continue;
     fuse_absorb(g, k, other);
   }

@@ -21,6 +21,18 @@ do
   ok "an id too large, $form" outside $form 5
   ok "an id below 0, $form" outside $form -100 --no-check
 done
+cat >"$work/computed.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {16, 9, 64})
+nn.output("rows", nn.gather(x, nn.index({32}, 1) // 4, 2) * 2)
+nn.output("lanes", nn.gather(x, nn.index({64}, 1) % 7, 3) * 2) -- each lane has a place of its own
+LUA
+computed() { # rows are read as vectors, at places that are computed before the lanes
+  build/nngen show "$work/computed.lua" --cuda >"$work/log" &&
+    [ "$(grep -c 'nn_load<4>(g_x ' "$work/log")" = 1 ] && grep -q 'nn_float(g_x\[.*id' "$work/log" &&
+    build/nngen "$work/computed.lua" --quiet --check
+}
+ok "a place that maps compute" computed
 cat >"$work/unread.lua" <<'LUA'
 local nn = require "nn"
 local x = nn.input("x", {4, 8})
