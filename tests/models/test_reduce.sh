@@ -62,6 +62,17 @@ places() { # channels are innermost in memory, and the outermost of a place
     cmp "$work/places/place.npy" "$work/places/first.npy"
 }
 ok "the first place, where places are in another order than memory" places
+cat >"$work/runs.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {128, 32, 112, 112}):conv2d("c", {out = 64, kernel = 1, bias = false})
+nn.output("y", nn.exp(x):amax{1, 3, 4})
+LUA
+runs() { # of 2 bytes each: 32 neighbours or more are half a line of 128 bytes
+  build/nngen show "$work/runs.lua" --dtype bf16 --cuda --kernel amax >"$work/log" &&
+    awk '/ kColumns =/ {columns = $5} / kLanes =/ {lanes = $5}
+      END {exit !(columns * lanes >= 32)}' "$work/log" || { grep kColumns "$work/log"; return 1; }
+}
+ok "blocks read long runs of memory" runs
 cat >"$work/near.lua" <<'LUA'
 local nn = require "nn"
 nn.output("y", nn.input("x", {4, 100000}):layer_norm("n"))
