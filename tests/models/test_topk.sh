@@ -41,6 +41,10 @@ for case in every special rising integers maps; do
 done
 ok "maps, unfused" run case=maps --lowering unfused # 16 bits would round what is sorted
 ok "special, rows in parts" run case=special k=40 inner=1 length=20000
+# Optimized as users compile: copies of a barrier are one.
+ok "special, rows in parts, as users compile" \
+  env NNGEN_SIM_OPTIMIZE=2 build/nngen run tests/models/topk.lua --quiet --check \
+  --set case=special k=40 inner=1 length=20000
 ok "rising, rows in parts" run case=rising k=64 inner=1 outer=1 length=30000
 one() { # values and places, and the maps around them, are one kernel
   local got

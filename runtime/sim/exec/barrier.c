@@ -66,7 +66,8 @@ static void compare_places(BlockBarrier *barrier, int place, const void *pc) {
   bool ordered = (uintptr_t)pc < (uintptr_t)barrier->pc;
   Pair pair = {ordered ? pc : barrier->pc, ordered ? barrier->pc : pc};
   Pair *known = &same[pair_slot(pair, kPairs)];
-  bool apart = place && barrier->place && place != barrier->place;
+  bool numbered = place && barrier->place, apart = numbered && place != barrier->place;
+  if (numbered && !apart) return;
   if (!apart && known->a == pair.a && known->b == pair.b) return;
   if (apart || !shared_pair(pair, false)) {
     char here[256], there[256];
