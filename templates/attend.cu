@@ -32,6 +32,7 @@ constexpr int kSplits = $(k.splits);  // parts of the keys, each a block's
 constexpr int kThreads = $(k.threads - k.loaders);  // that compute
 constexpr int kLoaders = $(k.loaders);  // and, behind them, that load
 constexpr int kJobs = $(k.jobs);  // tiles of rows, of all batches
+constexpr int kPlaces = $(k.places);  // for rows of queries: of this job, of the next
 constexpr int kLoaderRegisters = $(k.loader_registers), kRegisters = $(k.registers);
 //@ else
 constexpr int kThreads = $(k.threads);
@@ -58,13 +59,13 @@ $(k.states)
 
 struct Smem {
 //@ if k.loaders then
-  char q[kTileM * Warp::Depth::kBytes];
+  char q[kPlaces][kTileM * Warp::Depth::kBytes];
   char k[2][kTileKeys * Warp::Depth::kBytes];
   char v[2][kTileKeys * Warp::Width::kBytes];
   float out[kTileM * kStaged];
-  Ring<1> jobs;
+  Ring<kPlaces> jobs;
   Ring<2> keys, values;
-  int job;
+  int job[kPlaces];
 //@ if k.masking then
   int ahead[2];
   // A bit for each tile, of this job and the next.
@@ -96,13 +97,8 @@ static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 extern "C" __global__ void __launch_bounds__($(all), kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
-//@ local plain = "smem.plain"
 //@ if k.loaders then
   int batch = 0, m0 = 0;  // of the job
-//@ if k.masking then
-  const unsigned *live = nullptr, *plain = nullptr;
-//@ plain = "plain"
-//@ end
 //@ else
 //@ local block = k.splits > 1 and "block" or "blockIdx.x"
 //@ if k.splits > 1 then
@@ -139,10 +135,11 @@ $(k.weighing.body)
 
 //@ part("parts/heads.cu")
   // Products of a part of a tile become scores; what the bases of its rows are to be is found.
-  auto rebase = [&](Warp &warp, int tile, int part, Warp::Part &of) {
+//@ local is_plain = k.loaders and k.masking and ", bool plain" or ""
+  auto rebase = [&](Warp &warp, int tile, int part, Warp::Part &of$(is_plain)) {
     const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
 //@ if k.masking then
-    if ($(plain)[tile / kWarp] >> tile % kWarp & 1) {
+    if ($(k.loaders and "plain" or "smem.plain[tile / kWarp] >> tile % kWarp & 1")) {
       apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, plain_score);
     } else {
       apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);

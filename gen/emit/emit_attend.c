@@ -369,6 +369,7 @@ static void put_rows(AttendText *t) {
     hole_int(e, "registers", loaders.of_others);
     hole_int(e, "most_held", loaders.most_held);
     hole_int(e, "jobs", attend_jobs(&t->a, tile));
+    hole_int(e, "places", loaders.places);
   }
   hole_int(e, "staged", attend_staged(&t->a));
   hole_bool(e, "descends", shares.skipped_first > shares.skipped_last);

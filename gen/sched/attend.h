@@ -33,6 +33,7 @@ typedef struct Loaders {
   int registers, of_others; // of each of them, and of each that computes
   int spare;                // of these, that are left; less than 0: they do not suffice
   int most_held;            // queries of at most so many elements stay in them
+  int places;               // for tiles of queries
   bool queries;             // come as boxes, too; else those that compute load or compute them
 } Loaders;
 Loaders attend_loaders(const Attending *a, const Tile *t);

@@ -115,8 +115,10 @@ static int smem_of(const Attending *a, const Tile *t) {
   int states = t->splits > 1 && !a->sums ? t->m * (8 + 4 * t->splits) : 0;
   if (t->splits > 1 || a->sums) states += kSmemLast;
   int of_keys = a->key_values * t->stages * t->n * 4;
-  if (attend_loaders(a, t).threads) // rings of jobs, keys and values; two jobs
-    return ring + out + (1 + 2 * t->stages) * 2 * 8 + 16 + (int)round_up(4 * bits, 16);
+  Loaders loaders = attend_loaders(a, t);
+  if (loaders.threads) // rings of jobs, keys and values; numbers and bits of two jobs
+    return ring + (loaders.places - 1) * t->m * query_bytes(a) + out +
+           (loaders.places + 2 * t->stages) * 2 * 8 + 16 + (int)round_up(4 * bits, 16);
   return (ring > out ? ring : out) + of_keys + states + (int)round_up(2 * bits, 16); // two a tile
 }
 
@@ -261,6 +263,7 @@ int attend_parts(const Attending *a, const Tile *t) {
 // there are.
 Loaders attend_loaders(const Attending *a, const Tile *t) {
   enum { kSmall = 32, kLarge = 128, kGroup = 128, kAll = 65536, kMostGroups = 3, kLeast = 32 };
+  enum { kTwice = 96 }; // elements of queries of which shared memory has those of two jobs
   int groups = warps_of(t) * kWarp / kGroup;
   bool sized = a->width > kSmall && a->width <= kLarge;
   bool may = t->unit->in_flight && a->softmax && sized && !a->draws && t->splits <= 1;
@@ -270,6 +273,7 @@ Loaders attend_loaders(const Attending *a, const Tile *t) {
   // Scores and weights of a tile, and outputs; queries, if there is room.
   l.spare = l.of_others - (t->n / 2 + t->n / 4 + row_bytes(a, a->width) / a->size / 2 + kLeast);
   l.most_held = l.spare * 4;
+  l.places = a->depth[0] <= kTwice ? 2 : 1;
   AttendBox box;
   l.queries = attend_box(a, t, 0, &box);
   return attend_box(a, t, 1, &box) && attend_box(a, t, 2, &box) ? l : (Loaders){0};
@@ -339,10 +343,23 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
 // four warps share an SM: fitted to kernels on an H200 (tests/bench/NOTES.md). Groups of one block
 // that have a softmax wait for each other, unless others load for them.
 static double group_share(const Attending *a, const Tile *t, double groups) {
-  if (attend_loaders(a, t).threads) return 0.5 + 0.6 / groups;
+  if (attend_loaders(a, t).threads) return 0.585 + 0.09 / groups;
   double waits = a->softmax ? 0.02 * (warps_of(t) / kSchedulers - 1) : 0;
   double some = fmax(1, groups); // of less than one group nothing hides anything
-  return (waits + (attend_parts(a, t) > 1 ? 0.5 + 0.9 / some : 0.4 + 1.5 / some)) * some / groups;
+  double others = attend_parts(a, t) > 1 ? 0.47 + 0.85 / some : 0.4 + 1.5 / some;
+  return (waits + others) * some / groups;
+}
+
+// And what is waited for beside it, whatever else runs: clocks for each tile of keys, and for each
+// of queries but the first ones, until its products run.
+static double turn_clocks(const Attending *a, const Tile *t, double chain) {
+  enum { kLoadedTurn = 60 };
+  return attend_loaders(a, t).threads ? chain + kLoadedTurn : 0;
+}
+static double job_clocks(const Attending *a, const Tile *t) {
+  enum { kLoadedJob = 3100, kJob = 1500, kElement = 25 };
+  if (!a->softmax) return 0;
+  return attend_loaders(a, t).threads ? kLoadedJob : (kJob + kElement * elements_of(a)) / t->blocks;
 }
 
 static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
@@ -352,9 +369,11 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
   double rounds = ceil(on_sm / t->blocks), loaded = loaded_of(a, t);
   TileClocks c = clocks_of(a, t, arch);
   double all = c.exponentials + c.issue + c.math, groups = on_sm / rounds * warps / kSchedulers;
-  double waits = t->unit->tensor_cores ? on_sm * keys * all * group_share(a, t, groups) : 0;
-  double alone = (c.exponentials + c.issue + c.math) / warps * kSchedulers;
   double chain = (double)key_bytes(a) / kRowUnit * unit_of(t)->chain;
+  double each = all * group_share(a, t, groups) + turn_clocks(a, t, chain);
+  double later = fmax(0, on_sm - t->blocks) * job_clocks(a, t);
+  double waits = t->unit->tensor_cores ? on_sm * keys * each + later : 0;
+  double alone = (c.exponentials + c.issue + c.math) / warps * kSchedulers;
   double first = 0; // of all blocks of an SM: no product runs meanwhile
   if (a->softmax) {
     first = on_sm * computed_issue(a, 0, t->m);

@@ -8,12 +8,13 @@
     batch = job / kTilesM;
     m0 = $(k.descends and "(kTilesM - 1 - job % kTilesM)" or "job % kTilesM") * kTileM;
   };
+//@ local of, is_plain = "", ""
 //@ if k.masking then
-  auto next = [&](const unsigned *live, int tile) { return next_tile(live, tile, kTilesKeys); };
+//@ of, is_plain = "live, ", ", is_plain"
+  auto next = [](const unsigned *live, int tile) { return next_tile(live, tile, kTilesKeys); };
 //@ else
   auto next = [](int tile) { return tile; };
 //@ end
-//@ local of = k.masking and "live, " or ""
   if (threadIdx.x == 0) {
     smem.jobs.init(1, kThreads / kWarp);
     smem.keys.init(1, kThreads / kWarp);
@@ -21,7 +22,8 @@
     nn_mbar_init_fence();
   }
   nn_sync();
-  RingPlace<1> jobs;
+  RingPlace<kPlaces> jobs;
+  int turn = 0;  // changes with each job
   RingPlace<2> keys, values;
   if (threadIdx.x >= kThreads) {
     nn_registers_give<kLoaderRegisters>();
@@ -33,7 +35,7 @@
     auto load_queries = [&](int m) {
 $(q.decode)
       int at[] = {0$(q.places)};
-      load_boxes<T, kDepth, kTileM>(smem.q, $(q.box), at, &smem.jobs.filled[0]);
+      load_boxes<T, kDepth, kTileM>(smem.q[jobs.at], $(q.box), at, &smem.jobs.filled[jobs.at]);
     };
 //@ end
     auto load_keys = [&](int key) {
@@ -52,21 +54,21 @@ $(v.decode)
       go_to(job);
       jobs.await_left(smem.jobs);
 //@ if k.masking then
-      unsigned *const live = smem.live[jobs.turn], *const plain = smem.plain[jobs.turn];
+      unsigned *const live = smem.live[turn], *const plain = smem.plain[turn];
 //@ part("parts/masking.cu")
-      if (thread == 0) smem.ahead[jobs.turn] = next_job<kJobs>(own_taken);
+      if (thread == 0) smem.ahead[turn] = next_job<kJobs>(own_taken);
       nn_bar_sync(1, kLoaders);
-      ahead = smem.ahead[jobs.turn];
+      ahead = smem.ahead[turn];
       if (thread == 0) {
 //@ else
       ahead = next_job<kJobs>(own_taken);
       {
 //@ end
-        smem.job = job;
+        smem.job[jobs.at] = job;
 //@ if q.box then
         load_queries(m0);
 //@ else
-        nn_mbar_arrive(&smem.jobs.filled[0]);
+        nn_mbar_arrive(&smem.jobs.filled[jobs.at]);
 //@ end
         int tile = next($(of)0);
         for (; tile < kTilesKeys; tile = next($(of)tile + 1)) {
@@ -76,42 +78,56 @@ $(v.decode)
           load_values(tile * kTileKeys), values.step();
         }
       }
-      jobs.step();
+      jobs.step(), turn ^= 1;
     }
     jobs.await_left(smem.jobs);
-    if (thread == 0) smem.job = kJobs, jobs.fill(smem.jobs);
+    if (thread == 0) smem.job[jobs.at] = kJobs, jobs.fill(smem.jobs);
     return;
   }
   nn_registers_take<kRegisters>();
 //@ part("parts/factor.cu")
 //@ part("parts/tails.cu")
-  for (;;) {
+  // Queries that stay in registers are left at once where there is one place.
+  constexpr bool kLeavesAtOnce = kPlaces == 1 && Warp::Queries::kHolds;
+  for (;; turn ^= 1) {
     jobs.await_filled(smem.jobs);
-    const int job = smem.job;
+    const int job = smem.job[jobs.at];
     if (job >= kJobs) return;
     go_to(job);
+    char *const queries = smem.q[jobs.at];
 //@ if k.masking then
-    live = smem.live[jobs.turn], plain = smem.plain[jobs.turn];
+    const unsigned *const live = smem.live[turn], *const plain = smem.plain[turn];
 //@ end
 //@ if not q.box then
     nn_bar_sync(2, kThreads);  // those of the job before have been read
 //@ if q.computed then
-    compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing), Unit::kPanels>(smem.q, m0, q_row);
+    compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing), Unit::kPanels>(queries, m0, q_row);
 //@ else
-    load_rows<MapQ, kTileM, kThreads, Unit::kPanels>(smem.q, $(q.pointer), m0, batch);
+    load_rows<MapQ, kTileM, kThreads, Unit::kPanels>(queries, $(q.pointer), m0, batch);
     nn_cp_async_commit();
     nn_cp_async_wait<0>();
 //@ end
     Unit::publish();
     nn_bar_sync(2, kThreads);
 //@ end
-    Warp warp(smem.q, row0);
-    if (Warp::Queries::kHolds) jobs.leave(smem.jobs);
+    Warp warp(queries, row0);
+    if (kLeavesAtOnce) jobs.leave(smem.jobs);
     int tile = next($(of)0);
     if (tile < kTilesKeys) {
       // Values of a tile are weighed while the next one's scores become powers.
       Warp::Part part;
       Warp::Weights weights;
+      int after;
+//@ if k.masking then
+      bool is_plain;
+//@ end
+      // What the tile after this one is, and whether this one is plain, is asked while products run.
+      auto look_ahead = [&] {
+        after = next($(of)tile + 1);
+//@ if k.masking then
+        is_plain = plain[tile / kWarp] >> tile % kWarp & 1;
+//@ end
+      };
       auto multiply = [&] {
         keys.await_filled(smem.keys);
         warp.multiply(part.scores, smem.k[keys.at]);
@@ -122,7 +138,7 @@ $(v.decode)
       };
       auto compute = [&] {
         keys.leave(smem.keys);
-        rebase(warp, tile, 0, part);
+        rebase(warp, tile, 0, part$(is_plain));
         warp.move_sums(part, kScale * kLog2e);
         power(warp, tile, 0, part);
         // NOTE: ptxas moves powers behind a wait, but not behind a branch that depends on them.
@@ -135,12 +151,15 @@ $(v.decode)
         warp.pack(part.scores, weights);
       };
       multiply();
+      look_ahead();
       Unit::await<0>(part.scores);
       compute();
 #pragma unroll 1
-      while ((tile = next($(of)tile + 1)) < kTilesKeys) {
+      while (after < kTilesKeys) {
+        tile = after;
         multiply();
         weigh_tile();
+        look_ahead();
         Unit::await<1>(part.scores);
         compute();
         values.leave(smem.values);
@@ -150,7 +169,7 @@ $(v.decode)
       values.leave(smem.values);
     }
     Unit::keep(warp);
-    if (!Warp::Queries::kHolds) jobs.leave(smem.jobs);
+    if (!kLeavesAtOnce) jobs.leave(smem.jobs);
     warp.settle(kScale * kLog2e);
     warp.finish(kScale, [&](int r, const ScoreRow &state, bool first) {
       return factor(m0 + row0 + r, state, first);

@@ -265,7 +265,7 @@ fault "blocks that go on from job to job: the last values of a job are never lef
 fault "blocks that go on from job to job: the second launch finds no job" \
   templates/lib/jobs.cuh 's/if (before == kJobs - 1).*//' attends 128x64 fp16 $many
 fault "blocks that go on from job to job: tiles of the job before are looked at" \
-  templates/parts/attend_jobs.cu 's/live = smem.live\[jobs.turn\], plain/live = smem.live[0], plain/' \
+  templates/parts/attend_jobs.cu '/const unsigned/s/smem.live\[turn\]/smem.live[0]/' \
   attends 128x64 fp16 B=34 H=2 G=2 form=window N=130 M=200 D=64 W=64
 fault "attention by warp groups: copies are not handed to products" templates/lib/attend_wgmma.cuh \
   's/nn_fence_proxy_async();//' attends 64x128 fp16 $steep
