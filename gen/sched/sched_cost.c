@@ -36,7 +36,8 @@ enum {
   kWalkRegisters = 48    // to write a tile while the next one is loaded: with 16, some spilled
 };
 
-static const double kTurn = 2.5; // clocks between two instructions of a warp
+static const double kTurn = 2.5,   // clocks between two instructions of a warp
+    kTurnAcross = 4; // where both operands lie across k: fitted to filter gradients in 16 bits
 
 // ---- what a block needs -------------------------------------------------------------------------
 
@@ -225,7 +226,8 @@ static double turn_clocks(const Tile *t) {
 
 // The instructions of one block of k, one after the other.
 static double chain_clocks(const Tile *t, const Product *p) {
-  return issue_clocks(t, p) * kSchedulers / tile_warps(t) * kTurn;
+  double turn = p->a.across && p->b.across && p->size == 2 ? kTurnAcross : kTurn;
+  return issue_clocks(t, p) * kSchedulers / tile_warps(t) * turn;
 }
 
 // ---- the launch --------------------------------------------------------------------------------
