@@ -72,7 +72,7 @@ static bool values_are_keys(const Attending *a, int i) {
 }
 
 // Of an exponent's multiplications by numbers and its first subtraction, those that are no
-// instruction: with that by log2(e) they are one multiply-add (emit_attend.c, of operands in 16
+// instruction: with that by log2(e) they are one multiply-add (emit_weigh.c, of operands in 16
 // bits).
 static int joined_issue(const Group *g) {
   const Attention *a = g->attention;
