@@ -10,7 +10,7 @@ static const double kAlike = 1.02; // times that the model cannot tell apart
 static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 enum { kLeastStages = 2, kMostStages = 5 };
 
-enum { kMostExplained = 12, kMostCandidates = 1024, kMostLanes = 8, kMostParts = 128 };
+enum { kMostExplained = 12, kMostCandidates = 1024, kMostLanes = 8, kMostParts = 192 };
 
 // May the product be cut so? Outputs that pass through shared memory have threads for columns, by
 // powers of two. Operands that are copied across k lie in shared memory as whole rows
