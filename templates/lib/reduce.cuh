@@ -66,14 +66,18 @@ __device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned en
     for (int o = 0; o < kOutputs; ++o) clear(run[o]);
     for (int n = 0; n < kRun && left > (kDepth - 1) * step; ++n, left -= kDepth * step) {
 #pragma unroll
-      for (int d = 0; d < kDepth; ++d) take(end - left + d * step, one[d]);
+      for (int d = 0; d < kDepth; ++d) {
+        take(end - left + d * step, one[d]);
+        if constexpr (kOutputs == 1) fold<kLanes>(one[d]);  // before what is behind all of them
+      }
 #pragma unroll
       for (int apart = 1; apart < kDepth; apart *= 2)
 #pragma unroll
         for (int d = 0; d < kDepth; d += 2 * apart)
 #pragma unroll
-          for (int j = 0; j < kLanes; ++j) one[d][j] = append(one[d][j], one[d + apart][j]);
-      add_lanes(run, one[0]);
+          for (int o = 0; o < kOutputs; ++o) one[d][o] = append(one[d][o], one[d + apart][o]);
+#pragma unroll
+      for (int o = 0; o < kOutputs; ++o) run[o] = append(run[o], one[0][o]);
     }
 #pragma unroll
     for (int o = 0; o < kOutputs; ++o) acc[o] = append(acc[o], run[o]);

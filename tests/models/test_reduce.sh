@@ -62,6 +62,24 @@ places() { # channels are innermost in memory, and the outermost of a place
     cmp "$work/places/place.npy" "$work/places/first.npy"
 }
 ok "the first place, where places are in another order than memory" places
+cat >"$work/both.lua" <<'LUA'
+local nn = require "nn"
+local c = nn.config{rows = 100}
+local y = nn.floor(nn.input("x", {c.rows, 5, 40}) * 1.5):clamp(-9, 1) -- many are the largest
+nn.output("place", y:argmax{1, 3})
+local at = nn.index({c.rows, 1, 1}, 1) * 40 + nn.index({40}, 1)
+nn.output("first", nn.where(y:eq(y:amax({1, 3}, true)), at, 2147483647):amin{1, 3})
+nn.output("nan", nn.where(y:eq(1), 0 / 0, y):argmax{1, 3})
+LUA
+neighbours() { # lanes are reduced together; several of their vectors, by several blocks
+  local rows
+  for rows in 100 6000; do
+    run "$work/both.lua" --output "$work/both" --set rows=$rows &&
+      cmp "$work/both/place.npy" "$work/both/first.npy" &&
+      cmp "$work/both/nan.npy" "$work/both/first.npy" || return
+  done
+}
+ok "the first place, of neighbours in several vectors" neighbours
 cat >"$work/runs.lua" <<'LUA'
 local nn = require "nn"
 local x = nn.input("x", {128, 32, 112, 112}):conv2d("c", {out = 64, kernel = 1, bias = false})
