@@ -41,7 +41,7 @@ static const Option options[] = {
     {"sim-frontend", KindValue, AT(sim_frontend), "run train", "cxx|nvrtc",
      "simulator: the front end for CUDA C++, the host's C++ compiler or NVIDIA's NVRTC (cxx)"},
     {"arch", KindValue, AT(arch), "emit", "sm_80,sm_90a,..",
-     "machine code for these GPUs (sm_80, sm_90a and the one at hand), PTX for newer ones"},
+     "machine code for these GPUs (sm_80, sm_90a and the one at hand), PTX of the lowest"},
     {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a",
      "compile for this GPU, run nothing"},
     {"tuning", KindValue, AT(tuning), "run show train tune emit", "FILE",

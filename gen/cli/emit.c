@@ -59,12 +59,18 @@ static int pick_archs(Emission *e, Error *err) {
 
 // PTX of the lowest GPU: for all newer ones, or, where kernels have products of warp groups, which
 // none but that generation knows, for it alone.
-static void pick_ptx(Emission *e) {
+static int pick_ptx(Emission *e, Error *err) {
   bool groups = false;
   for (int i = 0; i < e->plan->nkernels; i++)
     groups = groups || strstr(e->plan->kernels[i].source, "wgmma.cuh\"");
+  if (groups && e->narchs > 1)
+    return err_set(err, ExitUsage,
+                   "--arch: kernels for %s have products of warp groups, which %s lacks: add sm_80, "
+                   "or emit each apart",
+                   e->arch[0]->name, e->arch[1]->name);
   snprintf(e->ptx, sizeof e->ptx, "compute_%d%s", number_of(e->arch[0]), groups ? "a" : "");
   e->targets[e->narchs] = e->ptx;
+  return ExitOk;
 }
 
 static void join_settings(Emission *e) {
@@ -152,7 +158,7 @@ static int compile_one(Emission *e, const char *batch, Plan **plan, Error *err) 
   for (int i = 0; i < cli.nset; i++)
     if (batch && !strcmp(cli.set_name[i], "batch")) cli.set_value[i] = batch;
   int code = cli_options(&cli, &options, err);
-  options.arch = e->arch[0]; // kernels for the lowest run on all
+  options.arch = e->arch[0]; // what kernels for the lowest use, newer ones have
   options.device = options.arch->gpu;
   options.tuning = e->tuning;
   int at = e->ncompilers;
@@ -227,9 +233,8 @@ static int compile(Emission *e, Error *err) {
       batches = e->cli->set_value[i];
   if (!code && batches) code = compile_batches(e, batches, err);
   if (!code && !batches) code = compile_one(e, NULL, &e->plan, err);
-  if (code) return code;
-  pick_ptx(e);
-  return pick_name(e, err);
+  if (!code) code = pick_ptx(e, err);
+  return code ? code : pick_name(e, err);
 }
 
 // Is there memory for the oracle, which computes the stored results?

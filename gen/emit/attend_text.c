@@ -20,7 +20,8 @@ static void put_box(AttendText *t, ProductText *h, AxisRole rows, int operand, i
   }
   hole_text(e, "box", to->name);
   hole_text(e, "places", places);
-  hole_text(e, "decode", product_decoded(h, kRoleBatch | 1u << rows, "      ", box.map.rank, places_of));
+  hole_text(e, "decode",
+            product_decoded(h, kRoleBatch | 1u << rows, "      ", box.map.rank, places_of));
 }
 
 static void put_operand(AttendText *t, int i) {

@@ -76,18 +76,25 @@ end
 local map_types = {f32 = "FLOAT32", f16 = "FLOAT16", bf16 = "BFLOAT16", f64 = "FLOAT64",
                    i32 = "INT32", u8 = "UINT8", i64 = "INT64"}
 
+-- A name that no tensor's pointer has in the function.
+local function local_name(plan, name)
+  while find_if(plan.tensors, function(t) return t.ident == name end) do name = name .. "_" end
+  return name
+end
+
 -- C text that makes the tensor map of an argument.
 local function tensor_map(plan, name, arg)
   local t, map = plan.tensors[arg.tensor], arg.map
   local at = plan.as_number .. pointer(t) .. (map.offset > 0 and " + " .. map.offset or "")
-  local function dims(kind, values)
-    return format("(const\1%s[]){%s}", kind, table.concat(values, ", "))
+  local function dims(kind, word, values)
+    return format("    static const %s %s_%s[] = {%s};\n", kind, name, word,
+                  table.concat(values, ", "))
   end
-  return format("    CUtensorMap %s;\n", name) ..
-         wrap(format('TRY(tensor_map(run, &%s, CU_TENSOR_MAP_DATA_TYPE_%s, %s, %d, %s, %s, %s, ' ..
-                     'CU_TENSOR_MAP_SWIZZLE_%s));', name, map_types[t.dtype], at, #map.extents,
-                     dims("uint64_t", map.extents), dims("uint64_t", map.strides),
-                     dims("uint32_t", map.box),
+  return dims("uint64_t", "extents", map.extents) .. dims("uint64_t", "strides", map.strides) ..
+         dims("uint32_t", "box", map.box) .. format("    CUtensorMap %s;\n", name) ..
+         wrap(format("TRY(tensor_map(run, &%s, CU_TENSOR_MAP_DATA_TYPE_%s, %s, %d, %s_extents, " ..
+                     "%s_strides, %s_box, CU_TENSOR_MAP_SWIZZLE_%s));", name, map_types[t.dtype], at,
+                     #map.extents, name, name, name,
                      map.swizzle > 0 and map.swizzle .. "B" or "NONE"), "    ",
               "                   ")
 end
@@ -99,7 +106,7 @@ local function launch(plan, step)
     local t = plan.tensors[arg.tensor]
     local name = pointer(t)
     if arg.map then
-      name, plan.maps = arg.name, true
+      name, plan.maps = local_name(plan, arg.name), true
       maps[#maps + 1] = tensor_map(plan, name, arg)
     end
     args[i] = "&" .. name .. (i < #k.args and "," or "};")
@@ -116,7 +123,8 @@ local function launch(plan, step)
   local what = k.layer .. ": " .. gsub(k.ops, "%+", " + ") .. ";"
   if #from > 0 then what = what .. " " .. table.concat(from, ", ") end
   what = what .. " -> " .. table.concat(to, ", ")
-  return {kind = "launch", kernel = k, layer = k.layer, maps = maps, comment = wrap(what, "  { // ", "    // "),
+  return {kind = "launch", kernel = k, layer = k.layer, maps = maps,
+          comment = wrap(what, "  { // ", "    // "),
           args = wrap(table.concat(args, " "), "    void *args[] = {", "                    "),
           call = wrap(format('TRY(launch(run, "%s", net->kernels.%s, args, %d, %d, %d, %d, %d));',
                              k.layer, same.ident, k.grid[1], k.grid[2], k.grid[3], k.block[1],

@@ -1,5 +1,5 @@
-// emit_attend.c: the holes of attention kernels: the score of a query and a key, its weight, and what
-// the softmax of a row comes to.
+// emit_attend.c: the holes of attention kernels: the score of a query and a key, its weight, and
+// what the softmax of a row comes to.
 #include "attend_text.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// emit_weigh.c: the holes of products that weigh rows by maps of scores, the derivatives of attention,
-// and of sums of such weights: the weight of a row and a key.
+// emit_weigh.c: the holes of products that weigh rows by maps of scores, the derivatives of
+// attention, and of sums of such weights: the weight of a row and a key.
 #include "attend_text.h"
 
 #include <ctype.h>

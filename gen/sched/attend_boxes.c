@@ -48,9 +48,9 @@ bool attend_box(const Attending *a, const Tile *t, int i, AttendBox *box) {
   for (int x = m->naxes - 1; x >= 0 && may; x--) { // the innermost first
     int64_t stride = axis_stride(m, tensor, o->stride, x);
     bool other = m->axis[x].role == of_rows && x != rows;
+    if (other && m->axis[rows].size % tile) return false;
     if ((m->axis[x].role != AxisBatch && !other) || !stride) continue;
-    may = (!other || m->axis[rows].size % tile == 0) && box->map.rank < kMostDims &&
-          add_dimension(box, m, x, stride, a->size, 1);
+    may = box->map.rank < kMostDims && add_dimension(box, m, x, stride, a->size, 1);
   }
   return may;
 }

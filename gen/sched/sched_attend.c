@@ -257,8 +257,8 @@ int attend_parts(const Attending *a, const Tile *t) {
   return fits ? t->n / u->part_keys : 1;
 }
 
-// Two or three groups that compute, and one that loads boxes of tensor maps, of one block an SM that
-// goes on from tile to tile. Heads of 32 are as fast without (tests/bench/NOTES.md), where more
+// Two or three groups that compute, and one that loads boxes of tensor maps, of one block an SM
+// that goes on from tile to tile. Heads of 32 are as fast without (tests/bench/NOTES.md), where more
 // groups share an SM; those of more than 128 and maps that draw numbers take more registers than
 // there are.
 Loaders attend_loaders(const Attending *a, const Tile *t) {
@@ -461,8 +461,8 @@ static void add_scratch(Group *g, const Attending *a) {
   g->bytes_read += bytes, g->bytes_written += bytes, g->bytes_scratch += 2 * bytes;
 }
 
-// Boxes of queries, if any, of keys and of values; as many blocks as there is room for, and how many
-// jobs they have taken.
+// Boxes of queries, if any, of keys and of values; as many blocks as there is room for, and how
+// many jobs they have taken.
 static void use_jobs(Group *g, const Attending *a, const Arch *arch) {
   g->boxes = arena_alloc(g->graph->arena, 3 * sizeof *g->boxes);
   for (int i = attend_loaders(a, &g->tile).queries ? 0 : 1; i <= 2; i++) {

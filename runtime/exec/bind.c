@@ -83,10 +83,10 @@ static int encode_map(Loaded *loaded, const PlanArg *arg, ParamMap *to, Error *e
     steps[d] = 1;
     if (d) strides[d - 1] = (uint64_t)map->stride[d];
   }
+  CUdeviceptr at = load_pointer(loaded, arg->tensor) + (CUdeviceptr)map->offset;
   return CU(&loaded->device->api, err, cuTensorMapEncodeTiled, to,
             map_types[loaded->plan->tensors[arg->tensor].dtype], (unsigned)map->rank,
-            (void *)(uintptr_t)(load_pointer(loaded, arg->tensor) + (uint64_t)map->offset), extents, strides, box, steps, 0,
-            swizzle, L2Promotion128, 0);
+            (void *)(uintptr_t)at, extents, strides, box, steps, 0, swizzle, L2Promotion128, 0);
 }
 
 void bind_pointers(Loaded *loaded, Space space) {

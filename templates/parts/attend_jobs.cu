@@ -121,7 +121,7 @@ $(v.decode)
 //@ if k.masking then
       bool is_plain;
 //@ end
-      // What the tile after this one is, and whether this one is plain, is asked while products run.
+      // Asked while products run: which tile comes after this one, whether this one is plain.
       auto look_ahead = [&] {
         after = next($(of)tile + 1);
 //@ if k.masking then

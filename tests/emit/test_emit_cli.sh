@@ -4,12 +4,19 @@
 emit() { build/nngen emit models/lenet.lua "$@"; }
 quick="--kernels-only --quiet"
 touch "$work/file"
+cat >"$work/wide.lua" <<'LUA'
+local nn = require "nn"
+nn.output("y", nn.input("x", {4096, 1024}):linear("fc", {out = 1024}))
+LUA
 
 ok "no folder" fails 2 "nngen emit wants a folder, as in: nngen emit models/lenet.lua -o out" emit
 ok "a file for a folder" fails 2 "$work/file: is a file; it wants a folder" emit -o "$work/file"
 ok "a folder that cannot be" fails 5 "No such file" emit -o /proc/no/where $quick
 ok "an unknown GPU" fails 2 "--arch sm_12: wants a list of sm_80, sm_90a, sm_100a" \
   emit -o "$work/a" --arch sm_80,sm_12
+ok "GPUs that have no instructions in common" \
+  fails 2 "kernels for sm_90a have products of warp groups, which sm_100a lacks: add sm_80" \
+  build/nngen emit "$work/wide.lua" -o "$work/wide" --dtype bf16 --no-check --arch sm_90a,sm_100a
 ok "no GPU" fails 2 "wants a list of sm_80, sm_90a, sm_100a" emit -o "$work/a" --arch ,
 ok "a name that is none of C's" fails 2 "--name 3d: wants letters, digits and _" \
   emit -o "$work/a" --name 3d

@@ -118,7 +118,8 @@ by_boxes() ( # attention whose rows come by tensor maps, which host code makes, 
       [ $(grep -c CU_TENSOR_MAP_SWIZZLE_128B "$dir/$lang/attend.c") = 3 ] &&
       grep -q '"tensor_maps": \[{"arg": ' "$dir/$lang/attend.json" || return
   done
-  cd "$dir/c" && make -s CUDA="$cuda" LIBS="$links" CFLAGS="$strict $sanitized" check || return
+  cd "$dir/c" && make -s CUDA="$cuda" LIBS="$links" CFLAGS="$strict $sanitized" check &&
+    c++ -x c++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$cuda/include" -c attend.c || return
   cd "$dir/cuda-runtime" && cc $strict $sanitized -I"$cuda/include" -o attend_check \
     attend_check.c attend.c $1 -lm && ./attend_check
 )

@@ -132,7 +132,7 @@ void cusim_missing_lane(int reader, int source) __attribute__((noreturn));
 
 // Block barriers. id 0 with threads 0: every live thread of the block.
 void cusim_barrier(int id, int threads);
-void cusim_barrier_at(int place); // the first kind; place: its number or line in the source, or 0
+void cusim_barrier_at(int place); // the first kind; place: its number in the source, or 0
 void cusim_barrier_arrive(int id, int threads);
 // __syncthreads that also counts the threads whose predicate holds.
 int cusim_barrier_count(int predicate);
