@@ -18,7 +18,7 @@ typedef struct Attending {
   int64_t rows, keys, depth[kMostScores], width, batch;
   int size, score_issue; // bytes of an operand's element; instructions for each score
   bool softmax;          // weights are found here; else they are a map of scores
-  bool draws;            // its kernel draws random numbers
+  bool draws, simple;    // its kernel draws random numbers; a score takes next to no registers
   bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
   int64_t looped;                  // over so many batches, the innermost ones
 } Attending;

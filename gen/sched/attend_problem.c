@@ -102,6 +102,24 @@ static int score_issue(const Group *g, bool softmax) {
   return softmax ? kSoftmax : issue;
 }
 
+// Is the score its product, times a number, below conditions that compare positions with positions,
+// a few apart, or with numbers? Then it takes no registers to speak of; nor do spans of its tiles.
+static bool is_simple(const Group *g, const Node *n) {
+  const Attention *a = g->attention;
+  for (int i = 0; i < a->nproducts; i++)
+    if (n == a->product[i]) return true;
+  bool computed = n->op->cls == OpSource && !node_has_memory(n);
+  if (node_is_literal(n) || computed) return true;
+  bool scale = n->op->flags & FlagMul && node_is_literal(n->in[1]),
+       apart = n->op->flags & (FlagAdd | FlagSub) && !dtype_is_float(n->type.dtype),
+       condition = n->op->typing == TypeCompare || n->op->typing == TypeLogic ||
+                   n->op->typing == TypeWhere;
+  if (n->group != g || !(n->op->cls == OpMove || scale || apart || condition)) return false;
+  for (int i = 0; i < n->nin; i++)
+    if (!is_simple(g, n->in[i])) return false;
+  return true;
+}
+
 // A sum of weights, as a product without columns.
 static Product sum_product(const Group *g) {
   const Attention *a = g->attention;
@@ -193,6 +211,7 @@ Attending attend_problem(const Group *g) {
   }
   a.size = a.values.size;
   a.score_issue = score_issue(g, a.softmax);
+  a.simple = a.softmax && is_simple(g, attention->score);
   for (int i = 0; i < g->nnodes; i++) a.draws = a.draws || g->nodes[i]->op->typing == TypeDraw;
   for (int i = 0; i < attention->noperands; i++) {
     Operand *o = &a.operand[i];

@@ -263,16 +263,20 @@ int attend_parts(const Attending *a, const Tile *t) {
 // there are.
 Loaders attend_loaders(const Attending *a, const Tile *t) {
   enum { kSmall = 32, kLarge = 128, kGroup = 128, kAll = 65536, kMostGroups = 3, kLeast = 32 };
-  enum { kTwice = 96 }; // elements of queries of which shared memory has those of two jobs
+  enum { kTwice = 96 };    // elements of queries of which shared memory has those of two jobs
+  // Registers that maps of scores take, and spans of their tiles, which loaders find.
+  enum { kOfScores = 44, kOfSpans = 80 };
   int groups = warps_of(t) * kWarp / kGroup;
   bool sized = a->width > kSmall && a->width <= kLarge;
   bool may = t->unit->in_flight && a->softmax && sized && !a->draws && t->splits <= 1;
-  if (!may || groups < 2 || groups > kMostGroups) return (Loaders){0};
+  if (!may || groups < 2 || groups > kMostGroups - !a->simple) return (Loaders){0};
   Loaders l = {.threads = kGroup, .registers = groups < kMostGroups ? 40 : 32};
+  if (!a->simple) l.registers = kOfSpans;
   l.of_others = (kAll / kGroup - l.registers) / groups / 8 * 8;
   // Scores and weights of a tile, and outputs; queries, if there is room.
   l.spare = l.of_others - (t->n / 2 + t->n / 4 + row_bytes(a, a->width) / a->size / 2 + kLeast);
   l.most_held = l.spare * 4;
+  if (!a->simple) l.spare -= kOfScores;
   l.places = a->depth[0] <= kTwice ? 2 : 1;
   AttendBox box;
   l.queries = attend_box(a, t, 0, &box);
@@ -283,7 +287,9 @@ Loaders attend_loaders(const Attending *a, const Tile *t) {
 
 // Each scheduler of an SM has its part of the registers, for whole warps.
 static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
-  int registers = unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs;
+  enum { kDraws = 24 };
+  int registers = unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs +
+                  (a->draws && a->softmax ? kDraws : 0);
   int warps = arch->regs / kSchedulers / (kWarp * (registers < 255 ? registers : 255));
   int by_regs = attend_loaders(a, t).threads ? 1 : warps * kSchedulers / warps_of(t);
   int by_smem = arch->smem / (smem_of(a, t) + kSmemPerBlock);

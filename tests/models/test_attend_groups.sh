@@ -13,10 +13,12 @@ try "rows of 160 bytes, in panels of 32" attends 64x128 fp16 $shape form=plain N
 try "rows of 192 bytes, in panels of 64; queries are read by products" \
   attends 128x128 bf16 $shape form=causal N=130 M=200 D=96 W=96
 try "rows of 256 bytes, in panels of 128" \
-  attends 128x128 fp16 $shape form=documents N=140 M=150 D=128 W=128
+  attends 128x128 fp16 $shape form=window N=140 M=150 D=128 W=128
 try "rows of 512 bytes" attends 64x64 fp16 $shape form=plain N=64 M=70 D=256 W=256
 try "values of another size, three groups" \
-  attends 192x64 fp16 $shape form=alibi N=200 M=90 D=40 W=128
+  attends 192x64 fp16 $shape form=causal N=200 M=90 D=40 W=128
+try "some warps load, tiles are masked by ids" \
+  attends 128x64 fp16 $shape form=documents N=140 M=150 D=128 W=128
 try "some warps load, scores far from 0" \
   attends 128x128 fp16 $shape form=far N=140 M=390 D=64 W=64
 try "some warps load, rows without a key" \
@@ -49,6 +51,18 @@ try "derivatives of keys that several heads share, 128 keys" \
 long && ok "derivatives of masked keys, rows of 256 bytes" \
   weighs 4 64x64 bf16 case=lengths N=70 M=80 D=128 W=128
 try "derivatives" weighs 4 64x64 fp16 case=plain
+fits() { # fits FORM D: a kernel for sm_90a whose registers suffice
+  build/nngen run tests/models/attend.lua --quiet --arch sm_90a --dtype bf16 --json \
+    --set form=$1 B=8 H=32 G=8 N=2048 M=2048 D=$2 W=$2 stored=bf16 >"$work/log" &&
+    grep '"template": "attend"' "$work/log" >"$work/kernel" &&
+    ! grep -h '"spill_bytes": [1-9]' "$work/log"
+}
+if build/nngen doctor | grep -q '^NVRTC .*version'; then
+  for of in "documents 64" "blocks 128" "added 96" "prefix 40" "bias 64" "keep 64" "far 64" \
+    "dropped 96" "causal 64" "added 128" "steep 128"; do
+    few 11/3 spills && ok "no registers are spilled: $of" fits $of
+  done
+else skip "no registers are spilled" "there is no NVRTC"; fi
 if [ -x "$(command -v cuobjdump)" ] && [ "$NNGEN_DEVICE" = sim ]; then
   for form in plain $(long && echo causal window); do
     ok "queries stay in registers, $form" keeps 64x64 attend bf16 form=$form D=64 W=64 N=300 M=300
