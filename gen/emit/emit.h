@@ -243,7 +243,7 @@ typedef struct EmbedOptions {
   const char *settings;     // of the model, as the user gave them: "batch=8"
   const char *const *archs; // "sm_80" ..., the lowest first
   int narchs;
-  const char *ptx;             // "compute_80": for others; "compute_90a": of its kind
+  const char *ptx;             // "compute_80": for newer ones; an "a" behind: none
   const int *same;             // of each kernel of the plan: the first with the same program
   bool weights_in_code, check; // check: stored results go with it
   bool runtime_api;            // host code over the CUDA runtime API, not the driver's

@@ -403,6 +403,7 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
 }
 
 static bool may_cut(const Attending *a, const Tile *t, int lanes) {
+  enum { kTwoGroups = 256 };
   int along = attend_staged(a) / lanes; // threads that store a row, or a part of it each time
   bool divides = t->splits == 1 || (steps_of(a, t) >= (a->sums ? 1 : 2) * t->splits &&
                                     tile_blocks(a, t) * part_count(a, t) <= INT32_MAX);
@@ -411,6 +412,8 @@ static bool may_cut(const Attending *a, const Tile *t, int lanes) {
   int threads = warps_of(t) * kWarp;
   Loaders loaders = attend_loaders(a, t);
   bool fits = loaders.threads ? loaders.spare >= 0 : unit->registers(a, t) <= most;
+  bool three = t->unit->in_flight && threads > kTwoGroups; // groups: scores have no more registers
+  if (a->softmax && three && !a->simple) return false;
   return fits && divides && (a->sums || threads % along == 0 || along % threads == 0);
 }
 

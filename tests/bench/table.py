@@ -223,8 +223,8 @@ def job_of(line):
 
 
 def fill_jobs(result, other):
-    """Adds the jobs that only the other one has, and stands all in its order. Returns how many came
-    of which stage."""
+    """Adds the jobs that only the other result has; rows then follow each other as there. Returns
+    how many jobs were added to each stage."""
     added = {}
     for name in BESIDE:
         lines, others = result.get(name) or [], other.get(name) or []

@@ -41,13 +41,21 @@ x = nn.where((c % 5):eq(1), -1 / 0, x)
 x = nn.where((c % 7):eq(3):logical_and(((at + c) % 3):eq(1)), 0 / 0, x)
 nn.output("most", x:argmax(2))
 nn.output("least", (-x):argmin(2))
+local nan = nn.where(x:ne(x), at, 9):amin(2) -- the same by other formulas
+local largest = nn.where(x:ne(x), -1 / 0, x):amax(2, true)
+nn.output("first", nn.where(nan:lt(9), nan, nn.where(x:eq(largest), at, 9):amin(2)))
 LUA
 few() { # none waits for others
   build/nngen show "$work/few.lua" --set rows=1024 --cuda >"$work/few" &&
     [ $(grep -c 'kColumns = 256;' "$work/few") = 2 ]
 }
 ok "of few elements a thread combines all" few
-ok "in the order of their places, NaN first, infinities last" run "$work/few.lua"
+ordered() {
+  run "$work/few.lua" --output "$work/ordered" &&
+    cmp "$work/ordered/most.npy" "$work/ordered/first.npy" &&
+    cmp "$work/ordered/least.npy" "$work/ordered/first.npy"
+}
+ok "in the order of their places, NaN first, infinities last" ordered
 cat >"$work/places.lua" <<'LUA'
 local nn = require "nn"
 local x = nn.input("x", {1, 8, 160, 160}):conv2d("c", {out = 64, kernel = 1, bias = false})
