@@ -86,7 +86,7 @@ struct Node {
   int sweep;               // in a kernel of rows: the one over the row that computes it
   Group *group;            // set by fuse; null for sources
   int tail;                // of a product's group, that computes it; kRowTail: none
-  const char *apart;       // why no kernel of its inputs computes it
+  const char **apart;      // by input: why the kernel that makes it does not compute this
   const char *kept;        // why the kernel that reads it does not compute it
   Node *parent;            // the concat that it is a part of in memory; null: it lies alone
   int64_t begin;           // of its part, along the axis of the concat

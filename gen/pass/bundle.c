@@ -202,6 +202,49 @@ static void bundle_reductions(const Group *reader) {
   if (parts.count >= kLeastParts) make_bundle(reader->graph, &fusion_many, &parts, false);
 }
 
+// ---- why small kernels have launches of their own -----------------------------------------------
+
+// Could `other`, a map or a launch of several, share k's launch but for a state?
+static bool could_share(const Group *k, const Group *other) {
+  int entry = k->anchor->entry;
+  if (!other || other == k || other->anchor->entry != entry) return false;
+  return other->nparts ? other->tm->fusion->maps : is_small_map(other, entry);
+}
+
+// Does k update a state that such a map reads, or such a map one that k reads?
+static bool is_in_the_way(const Group *k) {
+  const Graph *g = k->graph;
+  for (int i = 0; i < g->nupdates; i++) {
+    const Node *state = g->updates[i].state;
+    const Group *by = g->updates[i].value->group;
+    for (int j = 0; j < k->ninputs; j++)
+      if (k->inputs[j] == state && could_share(k, by)) return true;
+    int count = 0;
+    Node **readers = by == k ? fuse_readers(g, state, &count) : NULL;
+    for (int j = 0; j < count; j++)
+      if (could_share(k, readers[j]->group)) return true;
+  }
+  return false;
+}
+
+static const char *why_alone(Group *k) {
+  if (bundle_shares(k)) // with a reader that reads several, still
+    return "the sums that are read with it are of another kind, or one waits for the other";
+  if (!is_small_map(k, k->anchor->entry)) return NULL;
+  if (is_in_the_way(k))
+    return "it and another small kernel need one state, which one of them updates";
+  if (is_read(k) && !reads_sources(k))
+    return "it waits for other kernels, and others wait for it";
+  return "no other small kernel can run at the same time";
+}
+
+static void note_alone(const Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (k && k->nodes[0] == g->nodes[i] && !k->fixed && !k->nparts) k->alone = why_alone(k);
+  }
+}
+
 void bundle_groups(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
@@ -215,4 +258,5 @@ void bundle_groups(Graph *g) {
     const Group *k = g->nodes[i]->group;
     if (k && k->nodes[0] == g->nodes[i] && !k->fixed) bundle_readers(k);
   }
+  note_alone(g);
 }

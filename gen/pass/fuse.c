@@ -193,17 +193,23 @@ bool fuse_same_call(const Group *a, const Group *b) {
 
 // ---- epilogues --------------------------------------------------------------------------------
 
+static const char *why_elsewhere(int64_t gain) {
+  return gain < 0 ? "computed there, it would cost more than it saves"
+                  : "it is computed with another of its inputs, which saves more";
+}
+
 // The one group of its inputs that gains most from taking n in; contractions before others.
 static Group *best_producer(Node *n) {
   Group *best = NULL;
   int64_t most = 0; // what costs more than it saves stays apart
+  n->apart = arena_alloc(n->group->graph->arena, sizeof *n->apart * (size_t)(n->nin + 1));
   for (int i = 0; i < n->nin; i++) {
     Group *k = n->in[i]->group;
-    if (!k || k == best || k == n->group || (n->late && !n->in[i]->late)) continue;
-    const char *reason = legal_epilogue(k, n);
-    if (n->fixed || !k->fixed) n->apart = reason; // not what keeps it from its weights
-    if (reason) continue;
+    if (!k || k == n->group || (n->late && !n->in[i]->late)) continue;
+    n->apart[i] = legal_epilogue(k, n);
+    if (n->apart[i]) continue;
     int64_t gain = gain_behind(k, n) * (k->tm->fusion->maps ? 1 : 4);
+    n->apart[i] = why_elsewhere(gain); // where it is, no kernel is apart
     if (gain >= most) most = gain, best = k; // the later one: its other inputs are ready
   }
   return best;

@@ -402,7 +402,7 @@ const char *legal_epilogue(const Group *k, const Node *n) {
   if (!fuse_same_call(k, n->group)) return "unfused, they are of different layers";
   const char *large = legal_size(k, n->group);
   if (large) return large;
-  if (!rule) return "its class of operations cannot stand behind that template";
+  if (!rule) return "it reads elements that many blocks of that kernel make";
   const char *reason = rule(k, n);
   if (reason) return reason;
   if (reads_columns(k, n) && tail_of_inputs(k, n) != kFootTail)
@@ -413,10 +413,12 @@ const char *legal_epilogue(const Group *k, const Node *n) {
 
 // ---- what it is that keeps kernels apart --------------------------------------------------------
 
-static const char *why_apart(const Node *n, int i) {
-  static const char several[] = "several kernels read it";
-  const char *kept = n->in[i]->kept ? n->in[i]->kept : n->apart;
-  return kept ? kept : several;
+// Why g, which has n, does not make the i-th input of it.
+static const char *why_apart(const Group *g, const Node *n, int i) {
+  const char *apart = n->apart ? n->apart[i] : NULL;
+  if (n->in[i]->kept || apart) return n->in[i]->kept ? n->in[i]->kept : apart;
+  return g->attention ? "attention copies what it multiplies from memory"
+                      : "it is computed in the kernel that reads it";
 }
 
 // Has a line of this been written, for an input before the j-th of the i-th node? `x`: that input.
@@ -425,18 +427,19 @@ static bool is_told(const Group *g, int i, int j, const Node *x, const char *rea
     for (int b = 0; b < (a == i ? j : g->nodes[a]->nin); b++) {
       const Node *other = g->nodes[a]->in[b];
       bool same = x->group ? other->group == x->group : other == x;
-      if (same && why_apart(g->nodes[a], b) == reason) return true;
+      if (same && why_apart(g, g->nodes[a], b) == reason) return true;
     }
   return false;
 }
 
 void fuse_explain(const Group *g, const char *before, FILE *file) {
   if (g->first) fuse_explain(g->first, before, file);
+  if (g->alone) fprintf(file, "%sin a launch of its own: %s\n", before, g->alone);
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++) {
       const Node *x = g->nodes[i]->in[j];
       const Group *from = x->group;
-      const char *reason = why_apart(g->nodes[i], j);
+      const char *reason = why_apart(g, g->nodes[i], j);
       bool apart = from ? from != g && from != g->first && !from->fixed
                         : x->kept && node_has_memory(x);
       if (!apart) continue;

@@ -153,7 +153,8 @@ struct Group {
   bool fixed;           // belongs to `init`
   Group **parts;        // map: groups of different domains in one launch (bundle.c); Node.tail
   int nparts;           // numbers them; 0: it is one
-  bool last;            // nobody waits for what it makes: it runs at the end
+  bool last, visited;   // nobody waits for what it makes: it runs at the end; scratch
+  const char *alone;    // why it shares its launch with no other small kernel; null: not asked
   Node *changes;        // map: where it is false, what is written in place keeps its value, unread
   Tile tile;
   Scratch scratch[5]; // parameters after the outputs
@@ -167,7 +168,6 @@ struct Group {
   double flops;
   int64_t bytes_read, bytes_written, bytes_scratch; // of both: what blocks leave for each other
   const char *source;                               // CUDA text, set by emit
-  bool visited;                                     // scratch
 };
 
 void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c), // a file each

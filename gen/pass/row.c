@@ -115,21 +115,31 @@ static bool computes_seen(const Group *k) {
   return computes && !type_same_shape(&last_made(k)->type, &k->anchor->type);
 }
 
-// Rows, and what reads their results over the same elements?
-static bool joins_rows(const Group *rows, const Group *reader) {
+// Why one kernel does not make rows and what reads their results over the same elements; null: it
+// may.
+static const char *legal_behind_rows(const Group *rows, const Group *reader) {
   const Type *x = elements_of(rows), *y = elements_of(reader);
-  if (!y || rows->fixed != reader->fixed || rows->anchor->entry != reader->anchor->entry ||
-      rows->nnodes + reader->nnodes > kMostNodes || !fuse_same_call(rows, reader))
-    return false;
+  if (!y) return "it reads elements that many blocks of that kernel make";
+  if (rows->fixed != reader->fixed) return "one is computed once, by init";
+  if (rows->anchor->entry != reader->anchor->entry) return "they are of different entries";
+  const char *large = legal_size(rows, reader);
+  if (large) return large;
+  if (!fuse_same_call(rows, reader)) return "unfused, they are of different layers";
   bool reduces = reader->tm->fusion->sweeps;
-  if (reduces && (!has_rows(reader) || reader->anchor->attr.axes != rows->anchor->attr.axes))
-    return false;
+  if (reduces && !has_rows(reader)) return "what it reduces is no row that a block holds";
+  if (reduces && reader->anchor->attr.axes != rows->anchor->attr.axes)
+    return "it reduces other axes";
+  if (!type_same_shape(x, y) || (!reduces && computes_seen(reader)))
+    return "it has another shape than those rows";
   // A copy to another order of memory goes through one of the two across it in any case.
   bool turns = !reduces && last_made(reader)->op->flags & FlagCopy;
-  bool alike = turns || !memcmp(x->order, y->order, sizeof x->order);
-  if (!reduces && computes_seen(reader)) return false;
-  return alike && type_same_shape(x, y) && !moves_results(rows, reader) &&
-         !is_made_early(rows, reader) && !fuse_makes_cycle(rows, reader);
+  if (!turns && memcmp(x->order, y->order, sizeof x->order))
+    return "its elements lie in another order than those rows";
+  if (moves_results(rows, reader)) return "it reads what that kernel makes from other places";
+  if (is_made_early(rows, reader))
+    return "it is computed again late, and that kernel runs early";
+  return fuse_makes_cycle(rows, reader) ? "it waits for another kernel that waits for this one"
+                                        : NULL;
 }
 
 static const Template *row_template(const Graph *g) {
@@ -138,14 +148,22 @@ static const Template *row_template(const Graph *g) {
   return tm;
 }
 
+// Notes that `rows` does not compute `reader`, and why: what kept it from there before says less.
+static void note_apart(const Node *made, Node *reader, const char *reason) {
+  for (int i = 0; i < reader->nin && reader->apart; i++)
+    if (reader->in[i] == made) reader->apart[i] = reason;
+}
+
 void row_join_readers(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     int count;
     Node **readers = fuse_readers(g, g->nodes[i], &count);
     for (int j = 0; j < count; j++) {
       Group *rows = g->nodes[i]->group, *reader = readers[j]->group;
-      if (!rows || !reader || rows == reader || !has_rows(rows) || !joins_rows(rows, reader))
-        continue;
+      if (!rows || !reader || rows == reader || !has_rows(rows)) continue;
+      const char *reason = legal_behind_rows(rows, reader);
+      note_apart(g->nodes[i], readers[j], reason);
+      if (reason) continue;
       fuse_absorb(g, rows, reader);
       rows->tm = row_template(g);
     }
