@@ -5,8 +5,11 @@
 #include "lib/epilogue.cuh"
 //@ if k.row_states then
 #include "lib/rows.cuh"
-//@ elseif k.splits > 1 or #k.columns > 0 then
+//@ elseif k.splits > 1 then
 #include "lib/arrive.cuh"
+//@ end
+//@ if #k.columns > 0 then
+#include "lib/columns.cuh"
 //@ end
 //@ if k.begins then
 #include "lib/first.cuh"
@@ -54,16 +57,12 @@ constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added f
 constexpr int kPartCounts = $(k.part_counts);  // counters of a tile
 //@ end
 //@ if #k.columns > 0 then
-//@ if k.own then
-constexpr int kApart = 4;  // lanes from one to the next one with the same columns
-//@ else
-constexpr int kApart = kTileN / kLanes;  // threads from one to the next one with the same columns
-//@ end
-constexpr int kWhole = kApart < kWarp ? kWarp : kApart;  // threads: warps that have all columns
+constexpr int kColumnSums = $(#k.columns);  // of each column
+// Threads from one to the next one with the same columns.
+constexpr int kApart = $(k.own and "4" or "kTileN / kLanes");
 constexpr int kMeeting = $(k.meeting);  // blocks, each with its sums of the same columns
 constexpr int kGroup = $(k.group);  // of these, whose sums are added first; all: at once
-constexpr int kGroups = kGroup < kMeeting ? (kMeeting + kGroup - 1) / kGroup : 0;
-constexpr int kColumnSums = $(#k.columns) * (kMeeting + kGroups);  // rows of them in memory
+using Columns = ColumnSums<kColumnSums, kThreads, kTileN, kApart, kMeeting, kGroup>;
 //@ end
 //@ if k.row_states then
 
@@ -82,56 +81,7 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == $(k.step) && Product::kInFlight == $(k.in_flight),
               "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-//@ for _, o in ipairs{k.a, k.b} do
-//@ if o.copied then
-
-// $(o.comment)
-//@ local rows, depth = o.name == "a" and "kM" or "kN", phased and "phase.k" or "kK"
-//@ local rows_now = phased and o.name == "a" and "phase.m" or rows
-//@ local static, const = phased and "" or "static ", phased and " const" or ""
-struct $(o.map) {
-//@ if phased then
-  Phase phase;
-//@ end
-  static constexpr int kRows = $(rows), kDepth = kK;
-  static constexpr int kPiece = $(o.piece);  // elements that are copied at once
-  static constexpr int kTapRun = $(o.tap_run);  // k that lie in one tap, looked up in a table
-  static constexpr bool kLinear = $(o.linear), kBounded = $(o.bounded);
-  static constexpr bool kOverlaps = $(o.overlaps);
-  __device__ $(static)int rows()$(const) { return $(rows_now); }
-  __device__ $(static)int depth()$(const) { return $(depth); }
-  __device__ $(static)int row($(o.row_args))$(const) {
-//@ if o.halves then
-    const int column = pair_column<kTileN, kN>(n);
-//@ end
-$(o.row_decode)
-    return $(o.row);
-  }
-  __device__ $(static)int at($(o.k_arg))$(const) {
-$(o.k_decode)
-    return $(o.at);
-  }
-//@ if o.missing then -- which positions of a reduced axis miss dimension after dimension
-  __device__ $(static)unsigned missing(int $(o.index))$(const) {
-    unsigned bits = 0;
-$(o.missing)
-    return bits;
-  }
-  __device__ $(static)unsigned tap($(o.tap_arg))$(const) {
-$(o.tap_decode)
-    return $(o.tap);
-  }
-//@ end
-//@ if o.inside then
-  __device__ $(static)bool inside(int $(o.index), int k)$(const) {
-$(o.inside_decode)
-    return $(o.inside);
-  }
-//@ end
-};
-//@ end
-//@ end
-
+//@ part("parts/product_maps.cu")
 //@ if k.walks then
 
 // Where a tile begins; those of each product of the batch follow each other.
@@ -147,7 +97,7 @@ __device__ __forceinline__ Place place_of(int tile) {
 //@ end
 
 struct Smem {
-//@ local columns = #k.columns > 0 and ("columns[%d][kThreads / kWhole][kTileN]"):format(#k.columns)
+//@ local columns = #k.columns > 0
 //@ local out = not k.own and "out[kTileM * kTileN]"
 //@ if out or columns and not k.walks then
   union {
@@ -159,14 +109,14 @@ struct Smem {
     float $(out);
 //@ end
 //@ if columns then
-    float $(columns);
+    Columns columns;
 //@ end
   };
 //@ else
   char a[kStages][kTileM * kRowBytes];
   char b[kStages][kTileN * kRowBytes];
 //@ if columns then
-  float $(columns);  // of all tiles of the block
+  Columns columns;  // of all tiles of the block
 //@ end
 //@ end
 //@ if k.taps > 0 then
@@ -191,6 +141,7 @@ $(k.params)) {
 //@ end
 //@ if k.walks then
   Place place = place_of(blockIdx.x);  // of the tile that is loaded
+  constexpr int first = 0, end = kBlocks;
 //@ else
   constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
@@ -208,53 +159,23 @@ $(k.params)) {
   const int first = split * $(blocks) / kSplits, end = (split + 1) * $(blocks) / kSplits;
 //@ end
 
-//@ if k.taps > 0 then
-//@ local at = k.walks and "place." or ""
-//@ local map, run = k.a.map .. (phased and "{phase}" or "{}"), k.a.tap_run
-  smem.rows.write($(map), $(at)m0, $(at)batch);
-  write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
-  nn_sync();  // the tables of rows and taps are there
-//@ end
-//@ for _, o in ipairs{k.a, k.b} do
-//@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"
-//@ if o.copied then
-//@ local source = o.across and "AcrossSource" or "AlongSource"
-//@ local turned = k.own and o.name == "b" and not o.across and ", 1, true" or ""
-//@ local map = phased and o.map .. "{phase}, " or ""
-//@ local taps = o.tap_run > 0 and ", smem.taps, &smem.rows" or ""
-//@ local place = k.walks and "place." or ""
-//@ o.source = "Source" .. o.name:upper()
-//@ o.given = ("%s%s, %s%s, %sbatch%s"):format(map, o.pointer, place, origin, place, taps)
-  using $(o.source) = $(source)<$(o.map), T, $(tile), kThreads$(turned)>;
-  $(o.source) $(o.name)($(o.given));
-//@ else
-//@ local turned = k.own and o.name == "b" and ", true" or ""
-  auto $(o.name)_value = [&](int $(o.index), int k) {
-//@ if o.halves then
-    const int column = pair_column<kTileN, kN>(n);
-//@ end
-$(o.decode)
-    const bool inside = $(o.inside);
-$(o.body)
-    return inside ? $(o.value) : 0.f;
-  };
-  auto $(o.name) = computed_source<T, $(tile), kThreads$(turned)>($(o.name)_value, $(origin));
-//@ end
-//@ end
+//@ part("parts/product_sources.cu")
 
 //@ local early = k.begins and k.begins.early
   // The ring: kAhead blocks are on their way while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
-//@ if not phased then
+//@ if phased then
+  constexpr int kLastSteps = kSteps;  // zeros fill the last block of a phase
+//@ else
   // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 //@ end
 //@ if k.walks then
-  int tile = blockIdx.x, ahead = 0;  // of which block `ahead` of k is loaded next
+  int tile = blockIdx.x, ahead = first;  // of which block `ahead` of k is loaded next
   auto load_next = [&](int stage$(early and ", bool begins = false" or "")) {
-    if (ahead == kBlocks) {  // on with the block's next tile
+    if (ahead == end) {  // on with the block's next tile
       ahead = 0, tile += gridDim.x;
       if (tile < kTiles) {
         place = place_of(tile);
@@ -285,7 +206,7 @@ $(o.body)
   // What the rows do not make is loaded while they are made.
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage)
-    if (ahead + stage < $(k.walks and "kBlocks" or "end")) b.load(ahead + stage, smem.b[stage]);
+    if (ahead + stage < end) b.load(ahead + stage, smem.b[stage]);
 //@ end
 //@ if k.begins then
 //@ part("parts/first.cu", k.begins)
@@ -296,37 +217,27 @@ $(o.body)
 //@ if k.begins then
   go_on(own_first);
 //@ end
-//@ if phased then
-  const int past = end;
-//@ elseif k.walks then
-  const int past = nn_opaque(kBlocks);  // unrolled whole, it takes more registers
-//@ else
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
-//@ end
-//@ local from = k.walks and "0" or "first"
+//@ local opaque = k.walks and "nn_opaque(end)" or "kBlocks > 2 ? nn_opaque(end) : end"
+  const int past = $(phased and "end;" or opaque .. ";  // unrolled whole, it takes more registers")
   int stage = 0;
   // Adds up the products of a tile, over k.
   auto multiply_tile = [&] {
     product.clear();
 //@ if k.in_flight > 0 and (k.full or not phased and k.splits == 1) then
-    nn_assume($(from) < past);  // else ptxas lets each product wait for the one before
+    nn_assume(first < past);  // else ptxas lets each product wait for the one before
 //@ end
-    for (int block = $(from); block < past; ++block) {
+    for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
       nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
-//@ if phased then
-      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-//@ else
-      if (kLastSteps == kSteps || block + 1 < kBlocks) {
+      if (kLastSteps == kSteps || block + 1 < $(blocks)) {
         product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
       } else {
         product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
       }
-//@ end
     }
     product.finish();
   };
@@ -352,7 +263,8 @@ $(o.body)
 //@ end
 
 //@ for _, c in ipairs(k.columns) do
-  Vec<float, kLanes> $(c.name) = {};  // of this thread's $(k.own and "rows, in columns at hand" or "columns")
+//@ local of = k.own and "rows, in columns at hand" or "columns"
+  Vec<float, kLanes> $(c.name) = {};  // of this thread's $(of)
 //@ end
 //@ if k.own and k.row_states then
   $(k.row_states.type) row_state;  // of this lane's columns of the row at hand
@@ -363,64 +275,48 @@ $(o.body)
   [[maybe_unused]] int batch = 0;  // of the tile that is written
 //@ end
 //@ part("parts/tails.cu")
-//@ if k.row_states then
-
-  // What the rows are as a whole, and what maps make of it: each row in a thread.
-  auto whole_row = [&](int m, const $(k.row_states.type) &whole) {
-$(k.row_states.decode)
-$(k.row_states.loads)
-$(k.row_states.body)
-$(k.row_states.stores)
-  };
-//@ end
-//@ local each, rows = k.pair and "each_pair" or "each_output", phased and "phase.m" or "kM"
-//@ if k.walks then
-
-//@ local given = "epilogue"
+//@ local rows, behind = phased and "phase.m" or "kM", ""
 //@ if #k.columns > 0 then
-//@ given = given .. ", add_rows"
-  static_assert(kTilesN == 1 && kBatch == 1, "all tiles of a block have the same columns");
-  clear_sums<kThreads>(smem.columns);
+//@ behind = k.own and ", add_rows" or ""
+
+  // Adds up what this thread has of the columns from `column` on.
   auto add_rows = [&](int column) {
 //@ for i, c in ipairs(k.columns) do
-    sum_rows<true, kApart>(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
+    smem.columns.template add_part<$(k.walks)>($(i - 1), column, $(c.name)), $(c.name) = {};
 //@ end
   };
-
 //@ end
+//@ if k.row_states then
+//@ behind = k.own and ", leave" or ""
+//@ part("parts/product_rows.cu")
+//@ end
+//@ if k.walks then
+//@ if #k.columns > 0 then
+  static_assert(kTilesN == 1 && kBatch == 1, "all tiles of a block have the same columns");
+  smem.columns.clear();
+//@ end
+
   // One tile after the other: while outputs are written, the next one's first blocks are loaded.
   for (int now = blockIdx.x; now < kTiles; now += gridDim.x) {
     multiply_tile();
     const Place written = place_of(now);
+    const int m0 = written.m0, n0 = written.n0;
     batch = written.batch;
     each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
-        product, warp_m, warp_n, written.m0, written.n0, kM, $(given));
+        product, warp_m, warp_n, m0, n0, $(rows), epilogue$(behind));
   }
-//@ elseif k.own and #k.columns > 0 then
+//@ elseif k.own then
+//@ if #k.columns > 0 then
   nn_sync();  // the last block of k has been read
-  auto add_rows = [&](int column) {
-//@ for i, c in ipairs(k.columns) do
-    sum_rows<false, kApart>(smem.columns[$(i - 1)][warp], column, $(c.name)), $(c.name) = {};
 //@ end
-  };
-  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
-      product, warp_m, warp_n, m0, n0, $(rows), epilogue, add_rows);
-//@ elseif k.own and not k.row_states then
-  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
-      product, warp_m, warp_n, m0, n0, $(rows), epilogue);
-//@ elseif not k.own then
+//@ local turn = k.row_states and ", kByRows" or ""
+  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)$(turn)>(
+      product, warp_m, warp_n, m0, n0, $(rows), epilogue$(behind));
+//@ else
+//@ local each = k.pair and "each_pair" or "each_output"
   $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(rows), epilogue);
 //@ end
 //@ if k.row_states and k.own then
-//@ local kept = k.row_states.kept:find("own_rows") and "own_rows" or "nullptr"
-  auto leave = [&](int row) {  // of four lanes that have a row, one leaves its state
-    const $(k.row_states.type) all = warp_join<4>(row_state);
-    clear(row_state);
-    if (tid % 4 == 0 && (kM % kTileM == 0 || m0 + row < kM))
-      leave_row<kM, kTilesN, kTileN>(m0 + row, n0, $(kept), all, whole_row);
-  };
-  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes), kByRows>(
-      product, warp_m, warp_n, m0, n0, kM, epilogue, leave);
   if constexpr (kTilesN > 1)
     join_tiles<$(k.row_states.type), kM, kTilesN, kTileM, kThreads>(
         m0, $(k.row_states.kept), &smem.last, whole_row);
@@ -432,43 +328,6 @@ $(k.row_states.stores)
 //@ if #k.columns > 0 then
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.
-  static_assert(kTileN <= kThreads, "a thread for every column");
-//@ if not k.own then
-  nn_sync();  // the staged outputs have been read
-//@ for i, c in ipairs(k.columns) do
-  sum_rows<false, kApart>(smem.columns[$(i - 1)][tid / kWhole], tid % kApart * kLanes, $(c.name));
-//@ end
-//@ end
-  nn_sync();  // the sums of all warps are there
-  const int sum_n = $(k.walks and "" or "n0 + ")tid;
-  const bool owns = tid < kTileN && sum_n < kN;
-  float sums[$(#k.columns)];
-//@ for i, c in ipairs(k.columns) do
-  sums[$(i - 1)] = owns ? sum_warps(smem.columns[$(i - 1)], tid) : 0.f;
-//@ end
-//@ if k.walks then
-  float *kept = own_columns + sum_n;
-  int *met = own_met;
-//@ else
-  float *kept = own_columns + batch * (kColumnSums * kN) + sum_n;
-  int *met = own_met + (batch * kTilesN + at.n) * (kGroups + 1);
-//@ end
-//@ local block = k.walks and "blockIdx.x" or "at.m"
-  if (!sum_blocks<kMeeting, kGroup, kN>(sums, owns, kept, $(block), met, &smem.last)) return;
-//@ for i, c in ipairs(k.columns) do
-  if (owns) {
-$(c.decode)
-    $(c.pointer)[$(c.place)] = nn_cast<$(c.type)>(sums[$(i - 1)]);
-  }
-//@ end
-//@ if k.foot then
-
-  // What maps make of the sums: each thread of its column's.
-  if (!owns) return;
-$(k.foot.decode)
-$(k.foot.loads)
-$(k.foot.body)
-$(k.foot.stores)
-//@ end
+//@ part("parts/product_columns.cu")
 //@ end
 }

@@ -29,7 +29,7 @@ enum {
   kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
   kLoopRegisters = 38, // of a thread, besides sums, fragments and addresses
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
-  kSumsAtOnce = 16,  // of blocks, that the last one loads for a column (lib/arrive.cuh)
+  kSumsAtOnce = 16,  // of blocks, that the last one loads for a column (lib/columns.cuh)
   kFewSums = 48,     // of blocks, to be loaded at once: less than to meet again takes
   kManyParts = 12,   // of k: their sums are added in groups
   kAcrossRegisters = 16, // of an operand whose floats are read singly

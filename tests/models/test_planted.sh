@@ -141,11 +141,11 @@ fault "kept outputs: b's rows stand in their own order" templates/lib/tile.cuh \
 fault "kept outputs: lanes exchange the wrong halves" \
   templates/lib/wgmma.cuh 's/odd ? all\[e\] : all\[2 + e\], 1/odd ? all[2 + e] : all[e], 1/' along "" 0
 fault "kept outputs: sums of columns leave a warp out" \
-  templates/lib/arrive.cuh 's/w < kWarps; ++w) sum += sums/w < kWarps - 1; ++w) sum += sums/' \
+  templates/lib/columns.cuh 's/w < kWarps; ++w) total += sums/w < kWarps - 1; ++w) total += sums/' \
   model "128x64 warps 32x64 stages 5 parts 1" 16 \
   "bf16 conv 4x64x15x15 by 72x64x3x3 stride 1x1 pad 1,1,1,1" bf16 sums
 fault "kept outputs: statistics of a row lack a lane's columns" \
-  templates/contract.cu 's/warp_join<4>(row_state)/warp_join<2>(row_state)/' \
+  templates/parts/product_rows.cu 's/warp_join<4>(row_state)/warp_join<2>(row_state)/' \
   model "64x128 warps 16x128 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x264 transposed" bf16 rows
 fault "kept outputs: what another thread changes is read" \
   templates/lib/epilogue.cuh 's/load_for<kOnly \&\& !kWhole>/load_for<false>/' \
@@ -161,10 +161,10 @@ walks_sums() { # sums of columns of all tiles of a block
 }
 sound "no fault, no complaint about sums of columns of several tiles" walks_sums
 fault "kept outputs: sums of columns begin with what was there" \
-  templates/contract.cu 's/  clear_sums<kThreads>(smem.columns);//' walks_sums
+  templates/contract.cu 's/  smem.columns.clear();//' walks_sums
 fault "kept outputs: sums of columns of a tile take the place of those before" \
-  templates/contract.cu 's/sum_rows<true, kApart>/sum_rows<false, kApart>/' walks_sums
-fault "sums of columns: those of the last group of blocks are forgotten" templates/lib/arrive.cuh \
+  templates/lib/columns.cuh 's/sum_rows<kAdds, kApart>/sum_rows<false, kApart>/' walks_sums
+fault "sums of columns: those of the last group of blocks are forgotten" templates/lib/columns.cuh \
   's/counts + kGroups, kGroups, kBlocks/counts + kGroups, kGroups - 1, kBlocks/' walks_sums
 fault "wgmma: across k, a step begins 8 rows late" \
   templates/lib/wgmma.cuh 's/step \* 2 \* kGroupBytes/(step * 2 + 1) % 8 * kGroupBytes/' groups

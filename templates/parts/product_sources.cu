@@ -1,0 +1,37 @@
+//@ -- product_sources.cu: `a` and `b`, which load the operands of a product block by block, from
+//@ -- where the tile begins.
+//@ local phased = #k.phases > 1
+//@ local blocks = phased and "blocks" or "kBlocks"
+//@ if k.taps > 0 then
+//@ local at = k.walks and "place." or ""
+//@ local map, run = k.a.map .. (phased and "{phase}" or "{}"), k.a.tap_run
+  smem.rows.write($(map), $(at)m0, $(at)batch);
+  write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
+  nn_sync();  // the tables of rows and taps are there
+//@ end
+//@ for _, o in ipairs{k.a, k.b} do
+//@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"
+//@ if o.copied then
+//@ local source = o.across and "AcrossSource" or "AlongSource"
+//@ local turned = k.own and o.name == "b" and not o.across and ", 1, true" or ""
+//@ local map = phased and o.map .. "{phase}, " or ""
+//@ local taps = o.tap_run > 0 and ", smem.taps, &smem.rows" or ""
+//@ local place = k.walks and "place." or ""
+//@ o.source = "Source" .. o.name:upper()
+//@ o.given = ("%s%s, %s%s, %sbatch%s"):format(map, o.pointer, place, origin, place, taps)
+  using $(o.source) = $(source)<$(o.map), T, $(tile), kThreads$(turned)>;
+  $(o.source) $(o.name)($(o.given));
+//@ else
+//@ local turned = k.own and o.name == "b" and ", true" or ""
+  auto $(o.name)_value = [&](int $(o.index), int k) {
+//@ if o.halves then
+    const int column = pair_column<kTileN, kN>(n);
+//@ end
+$(o.decode)
+    const bool inside = $(o.inside);
+$(o.body)
+    return inside ? $(o.value) : 0.f;
+  };
+  auto $(o.name) = computed_source<T, $(tile), kThreads$(turned)>($(o.name)_value, $(origin));
+//@ end
+//@ end
