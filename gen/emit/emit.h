@@ -227,7 +227,7 @@ void emit_window(Emitter *e);
 void emit_reduce(Emitter *e);
 void emit_reduce_many(Emitter *e);
 void emit_row(Emitter *e);
-void emit_scan(Emitter *e);
+void emit_scan(Emitter *e), emit_scatter(Emitter *e);
 void emit_select(Emitter *e);
 void emit_contract(Emitter *e);
 void emit_attend(Emitter *e);

@@ -33,7 +33,7 @@ const AttrField attr_fields[] = {
 const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];
 
 static const char *const class_names[OpClassCount] = { // CLASS
-    "source", "map", "reduce", "scan", "select", "window", "contract", "move"};
+    "source", "map", "reduce", "scan", "select", "scatter", "window", "contract", "move"};
 
 const Monoid *op_monoid(const Node *n) {
   return dtype_is_float(n->in[0]->type.dtype) ? n->op->acc : n->op->whole;

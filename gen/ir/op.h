@@ -18,6 +18,7 @@ typedef enum OpClass {
   OpReduce,
   OpScan,
   OpSelect,
+  OpScatter,
   OpWindow,
   OpContract,
   OpMove,

@@ -331,6 +331,25 @@ static void infer_contract(Compiler *c, Node *n) {
   forms[n->op->form](c, n);
 }
 
+// Rows of the second input, (n, d), added up by the ids of the first, (n), into `count` places; of
+// (batch, n, d) and (batch, n) into those of each batch.
+static void infer_scatter(Compiler *c, Node *n) {
+  const Type *ids = &n->in[0]->type, *rows = &n->in[1]->type;
+  bool floats = dtype_is_float(rows->dtype);
+  if (dtype_is_float(ids->dtype) || ids->rank < 1 || ids->rank > 2)
+    err_at(c, n->loc, "%s: ids are integers (n) or (batch, n), not %s %s", n->op->name,
+           dtype_name(ids->dtype), shape_of(n->in[0]));
+  size_t bytes = sizeof *ids->dim * (size_t)ids->rank;
+  if (rows->rank != ids->rank + 1 || memcmp(rows->dim, ids->dim, bytes))
+    err_at(c, n->loc, "%s: wants a row for each of ids %s, not %s", n->op->name,
+           shape_of(n->in[0]), shape_of(n->in[1]));
+  if (n->attr.count < 1 || n->attr.count > INT32_MAX)
+    err_at(c, n->loc, "%s: adds into 1 to 2^31 - 1 places, not %lld", n->op->name,
+           (long long)n->attr.count);
+  n->type = type_make(floats ? rows->dtype : DtI32, rows->rank, rows->dim);
+  n->type.dim[ids->rank - 1] = n->attr.count;
+}
+
 static void infer_move(Compiler *c, Node *n) {
   move_rules[n->op->form](c, n);
 }
@@ -339,7 +358,7 @@ static void (*const rules[OpClassCount])(Compiler *, Node *) = {
     // CLASS
     [OpMap] = infer_map,           [OpReduce] = infer_reduce, [OpWindow] = infer_window,
     [OpContract] = infer_contract, [OpMove] = infer_move,     [OpScan] = infer_scan,
-    [OpSelect] = infer_select,
+    [OpSelect] = infer_select,     [OpScatter] = infer_scatter,
 };
 
 // Sources carry their type from the start; it is checked here all the same.

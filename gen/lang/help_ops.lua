@@ -11,11 +11,13 @@ local classes = {
            "of size 1",
   scan = "each element becomes what those up to it along `axis` come to",
   select = "the places of the `count` largest elements along `axis`, as i32",
+  scatter = "rows (n, d), the second input, added up by their ids (n), the first, into `count` " ..
+            "places; of (batch, n, d) and (batch, n) in each batch",
   window = "the elements under a window that slides over (N, C, H, W)",
   contract = "sums of products",
   move = "the same elements elsewhere",
 }
-local order = {"map", "reduce", "scan", "select", "window", "contract", "move"}
+local order = {"map", "reduce", "scan", "select", "scatter", "window", "contract", "move"}
 
 -- What moves and contractions want, whose rows have no text of an element.
 local forms = {

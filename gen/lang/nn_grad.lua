@@ -271,9 +271,22 @@ function rules.gather(g, node, y, x, ids)
   for i = 1, #dims do back[i] = i < axis and i + 1 or i == axis and 1 or i end
   return nn.permute(sums, back)
 end
--- The element of its own row that each id names.
+-- Each row has the gradient of the place that it is added to.
+function rules.scatter_sum(g, node, y, ids)
+  if #shape(ids) == 1 then return nil, op.gather(g, ids, {axis = 0}) end
+  local batches, size, width = table.unpack(shape(y))
+  local places = op.add(ids, op.mul(nn.index({batches, 1}, 1), size))
+  return nil, op.gather(op.reshape(g, {dims = {batches * size, width}}), places, {axis = 0})
+end
+-- The element of its own row that each id names. Of few, each element looks which ones are its.
+local kFewIds = 8
 function rules.take_along(g, node, y, x, ids)
   local wide, axis = shape(ids), node.axis + 1
+  if wide[axis] > kFewIds then
+    local places, of_places = nn.movedim(ids, axis, -1), nn.movedim(g, axis, -1)
+    local sums = tools.scatter_rows(places, of_places, shape(x)[axis])
+    return nn.movedim(sums, -1, axis)
+  end
   table.insert(wide, axis, 1) -- the elements of x, then the ids along the axis
   local places = {}
   for i = 1, #wide do places[i] = i == axis and shape(x)[axis] or 1 end

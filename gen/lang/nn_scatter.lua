@@ -6,8 +6,8 @@ local fail, define, with = tools.fail, tools.define, tools.with
 
 -- ---- scatter ----------------------------------------------------------------------------------
 
--- ids as they are, of which each must name one of `size` places: read from their positions, they are
--- checked as those of a gather are.
+-- ids as they are, of which each must name one of `size` places: read from their positions, they
+-- are checked as those of a gather are.
 local function named(ids, size) return op.gather(nn.index({size}, 1), ids, {axis = 0}) end
 
 -- 1.0 at each id along a new last dimension, else 0.0.
@@ -21,40 +21,19 @@ define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(id
   return op.eq(op.reshape(named(ids, size), {dims = dims}), nn.index(wide, #wide)):to("f32")
 end)
 
--- Three ways to add up rows (N, D) by ids (N) into (size, D); each gives the same bits in every
--- run, and integers exactly. By a product with the one-hot (size, N) of the ids:
-local function summed_by_product(ids, rows, size)
-  local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, shape(ids)[1]}}))
-  return tools.matmul(nn.to(chosen, tools.is_float(rows) and "f32" or "i32"), rows)
-end
--- For many more places than rows, as in a table of words: in parts of at most kPart rows, those of
--- one id are added up for each of them, and each place takes what the last row of its id has.
-local kPart = 1024
-local function summed_by_last(ids, rows, size)
-  local n, d = shape(rows)[1], shape(rows)[2]
-  local parts = (n + kPart - 1) // kPart
-  local of = (n + parts - 1) // parts -- rows of a part
-  if parts * of > n then
-    ids = nn.pad(ids, {0, parts * of - n}, {value = -1})
-    rows = nn.pad(rows, {0, 0, 0, parts * of - n})
-  end
-  local along = op.reshape(ids, {dims = {parts, 1, of}})
-  local same = op.eq(op.reshape(ids, {dims = {parts, of, 1}}), along)
-  same = nn.to(same, tools.is_float(rows) and "f32" or "i32")
-  local sums = tools.matmul(same, op.reshape(rows, {dims = {parts, of, d}}))
-  local hits = op.eq(nn.index({size, 1, 1}, 1), op.reshape(ids, {dims = {1, parts, of}}))
-  local last = nn.amax(op.where(hits, nn.index({1, 1, of}, 3), -1), 3) -- -1: there is none
-  local places = op.max(last, 0) + nn.index({1, parts}, 2) * of
-  local found = op.gather(op.reshape(sums, {dims = {parts * of, d}}), places, {axis = 0})
-  found = op.where(op.reshape(op.le(0, last), {dims = {size, parts, 1}}), found, 0)
-  return parts == 1 and op.reshape(found, {dims = {size, d}}) or nn.sum(found, 2)
-end
--- For rows of a few elements and many places, as in a table of distances: each place goes through
--- all rows, where a one-hot of them would be many times as large as they are.
-local function summed_by_place(ids, rows, size)
-  local n, d = shape(rows)[1], shape(rows)[2]
-  local hits = op.eq(nn.index({size, 1, 1}, 1), op.reshape(ids, {dims = {1, n, 1}}))
-  return nn.sum(op.where(hits, op.reshape(rows, {dims = {1, n, d}}), 0), 2)
+-- Elements added up by ids along the last axis, both (..., N), into (..., size): the same bits in
+-- every run, and integers exactly. Ids are places.
+function tools.scatter_rows(ids, from, size)
+  local dims, n = shape(ids), shape(ids)[#shape(ids)]
+  local batches = tools.product(dims, 1, #dims - 1)
+  local wide = with(dims, #dims, size)
+  if tools.product(wide) * n == 0 then return nn.zeros(wide, {dtype = core.dtype(from)}) end
+  return nn.precision("fp32", function()
+    local each = batches == 1 and {n} or {batches, n}
+    local sums = op.scatter_sum(op.reshape(ids, {dims = each}),
+                                op.reshape(from, {dims = with(each, #each + 1, 1)}), {count = size})
+    return op.reshape(sums, {dims = wide})
+  end)
 end
 
 -- (N, ...) rows added up by their ids (N) into (size, ...): the gradient of gather.
@@ -63,16 +42,11 @@ local function added_rows(what, ids, rows, size)
   if #shape(ids) ~= 1 or shape(ids)[1] ~= dims[1] then
     fail("%s: wants an id for each row, not %s and %s", what, tostring(ids), tostring(rows))
   end
-  local n, d = dims[1], tools.product(dims, 2)
-  local summed = summed_by_product
-  if n > 0 and size > 4 * math.min(n, kPart) then
-    summed = summed_by_last
-  elseif size > 64 * d then
-    summed = summed_by_place
-  end
+  local n, d, wide = dims[1], tools.product(dims, 2), with(dims, 1, size)
+  if n * tools.product(wide) == 0 then return nn.zeros(wide, {dtype = core.dtype(rows)}) end
   return nn.precision("fp32", function()
-    local sums = summed(named(ids, size), op.reshape(rows, {dims = {n, d}}), size)
-    return op.reshape(sums, {dims = with(dims, 1, size)})
+    local sums = op.scatter_sum(named(ids, size), op.reshape(rows, {dims = {n, d}}), {count = size})
+    return op.reshape(sums, {dims = wide})
   end)
 end
 -- y, of the dtype of bytes or bools x, as which PyTorch adds them up.
@@ -101,10 +75,7 @@ end)
 -- How often each integer below `size` is among ids, as i32; or the sums of `weights` there.
 define("bincount(ids: tensor, size|minlength: count, weights: tensor = nil)",
        "torch.bincount", function(ids, size, weights)
-  local n = shape(ids)[1]
-  local hits = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, n}}))
-  if not weights then return nn.sum(hits, 2) end
-  return nn.sum(op.where(hits, op.reshape(weights, {dims = {1, n}}), 0.0), 2)
+  return tools.scatter_rows(ids, weights or nn.ones(shape(ids), {dtype = "i32"}), size)
 end)
 
 -- No element of x is below, or above it.
@@ -285,19 +256,26 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
   local function reduced(f, none)
     return f(op.where(hit, nn.unsqueeze(taken, axis), none), axis + 1)
   end
+  local function summed(none) -- of few ids, each place looks which ones are its
+    if shape(ids)[axis] <= 8 then return reduced(nn.sum, none) end
+    local size = shape(x)[axis]
+    local places = nn.movedim(named(ids, size), axis, -1)
+    local sums = tools.scatter_rows(places, nn.movedim(taken, axis, -1), size)
+    return nn.movedim(sums, -1, axis)
+  end
   local self, any = o.include_self, nn.any(hit, axis + 1)
   local function own(none) return self and own_x or op.where(any, none, own_x) end
   local function result()
-    if reduce == "sum" then return own(zero) + reduced(nn.sum, zero) end
+    if reduce == "sum" then return own(zero) + summed(zero) end
     if reduce == "prod" then return own(one) * reduced(nn.prod, one) end
     if reduce == "amax" then return op.maximum(own(least(x)), reduced(nn.amax, least(x))) end
     if reduce == "amin" then return op.minimum(own(most(x)), reduced(nn.amin, most(x))) end
     if not tools.is_float(x) then
       local count = nn.sum(hit, axis + 1) + (self and 1 or 0)
-      return op.floordiv(own(0) + reduced(nn.sum, 0), op.max(count, 1))
+      return op.floordiv(own(0) + summed(0), op.max(count, 1))
     end
     local count = nn.sum(hit, axis + 1):to("f32") + (self and 1.0 or 0.0)
-    return (own(0.0) + reduced(nn.sum, 0.0)) / (self and count or op.max(count, 1.0))
+    return (own(0.0) + summed(0.0)) / (self and count or op.max(count, 1.0))
   end
   return in_corner(as_given(result(), x), x)
 end)

@@ -5,6 +5,7 @@
 --           reduce    combines the elements along `axes`, which become 1
 --           scan      the same of the elements up to each one along `axis`
 --           select    the places of the largest or smallest elements along `axis`, as i32
+--           scatter   rows added up by their ids into `count` places
 --           window    combines the elements under a sliding window (pooling)
 --           contract  sums of products: matmul, conv
 --           move      the same elements elsewhere
@@ -306,6 +307,9 @@ op{name = "scan_lse", class = "scan", attrs = {"axis"}, acc = online, flops = 10
 -- the places of the `count` largest elements along one axis, the largest first, or of the smallest ones;
 -- equal ones as they stand, NaN larger than all numbers
 op{name = "topk", class = "select", attrs = {"axis", "count", "smallest"}, flops = 2}
+
+-- rows (n, d) added up by their ids (n) into `count` places; of (batch, n, d) and (batch, n) in each batch
+op{name = "scatter_sum", class = "scatter", nin = 2, attrs = {"count"}, flops = 1}
 
 -- windows
 op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},

@@ -147,6 +147,21 @@ static void eval_scan(Compiler *c, Node *n, double **value) {
   }
 }
 
+static void eval_scatter(Compiler *c, Node *n, double **value) {
+  int rank = n->type.rank;
+  int64_t places = n->attr.count, width = n->type.dim[rank - 1];
+  int64_t each = n->in[0]->type.dim[rank - 2]; // ids of a batch
+  const double *ids = value[n->in[0]->id], *rows = value[n->in[1]->id];
+  (void)c;
+  memset(value[n->id], 0, sizeof(double) * (size_t)type_count(&n->type));
+  for (int64_t i = 0; i < type_count(&n->in[0]->type); i++) {
+    double *table = value[n->id] + i / each * places * width;
+    bool inside = ids[i] >= 0 && ids[i] < (double)places;
+    for (int64_t j = 0; inside && j < width; j++)
+      table[(int64_t)ids[i] * width + j] += rows[i * width + j];
+  }
+}
+
 // NaN is the largest.
 static bool is_larger(double x, double y) {
   return isnan(y) ? false : isnan(x) || x > y;
@@ -269,7 +284,7 @@ static void (*const rules[OpClassCount])(Compiler *, Node *, double **) = {
     // CLASS
     [OpMap] = eval_map,           [OpReduce] = eval_reduce, [OpWindow] = eval_window,
     [OpContract] = eval_contract, [OpMove] = eval_move,     [OpScan] = eval_scan,
-    [OpSelect] = eval_select,
+    [OpSelect] = eval_select,     [OpScatter] = eval_scatter,
 };
 
 static void eval_index(const Node *n, double *y) {

@@ -39,7 +39,7 @@ static void nudge_all(const Nudge *by, int node, double *value, int64_t count) {
 // A sum is off by the rounding of its parts, which may be much beside it: by as much as if its
 // terms were off, and each element of a running sum by itself.
 static void nudge_terms(const Nudge *by, Node *n, double *value) {
-  const Node *x = n->in[0];
+  const Node *x = n->in[n->nin - 1];
   int64_t count = type_count(&x->type), bytes = count * (int64_t)sizeof(double);
   double *exact = by->value[x->id];
   by->value[x->id] = memcpy(base_alloc((size_t)count + 1, sizeof *exact), exact, (size_t)bytes);
@@ -91,7 +91,7 @@ static void nudge(void *user, const Node *n, double *value) {
   bool exact = moves ? n->type.dtype == n->in[0]->type.dtype : n->op->flags & FlagExact;
   if (n->op->flags & FlagEqual) find_equal(by, n, value);
   if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
-  if (n->op->cls == OpReduce || n->op->cls == OpScan)
+  if (n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter)
     nudge_terms(by, by->graph->nodes[n->id], value);
   nudge_all(by, n->id, value, type_count(&n->type));
 }

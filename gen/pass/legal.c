@@ -297,6 +297,9 @@ const Fusion fusion_map = {
     .maps = true,
     .anywhere = true,
     .in_place = true};
+static bool anchors_scatter(const Node *n) {
+  return n->op->cls == OpScatter;
+}
 const Fusion fusion_reduce = {
     .anchors = anchors_reduce,
     .joins = {[OpMap] = map_joins, [OpReduce] = sweeps_join, [OpMove] = move_lies_alike},
@@ -343,6 +346,11 @@ const Fusion fusion_scan = {.anchors = anchors_scan,
 const Fusion fusion_select = {.anchors = anchors_select,
                               .joins = {[OpMap] = map_joins, [OpMove] = move_takes_found},
                               .takes = prologue_of_elements};
+
+const Fusion fusion_scatter = {.anchors = anchors_scatter,
+                               .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
+                               .takes = prologue_of_scatter,
+                               .in_place = true};
 
 // Does n read a sum of columns of k? It is there at the kernel's foot.
 static bool reads_columns(const Group *k, const Node *n) {

@@ -180,12 +180,11 @@ Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
     *copies_follow(Graph *g), *weigh_own(Graph *g), *attend_own(Graph *g), *chain_own(Graph *g);
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
-enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
-enum { kMostPointers = 400 };                 // that a kernel has, of 4 KB of arguments
-typedef struct Fuse {                         // what the sweeps know of the graph (Graph.scratch)
-  bool one_call;                              // unfused: groups are of one call of the model
-  bool exact;                                 // dependences are found however groups lie
-  Group **seen;                               // room for as many as there are nodes
+enum { kMostNodes = 160, kMostValues = 256, kMostPointers = 400 }; // of a group; text; kernel
+typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
+  bool one_call;      // unfused: groups are of one call of the model
+  bool exact;         // dependences are found however groups lie
+  Group **seen;       // room for as many as there are nodes
   Node **users; // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
   int *first_user;
 } Fuse;
@@ -198,10 +197,11 @@ bool legal_alone(const Group *k, const Node *n);        // nobody but n reads wh
 // Why one kernel of both, or of these nodes in order, is too large.
 const char *legal_size(const Group *a, const Group *b), *legal_values(Node *const *, int count);
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
-    fusion_scan, fusion_select, fusion_attend, fusion_weigh, fusion_sums, fusion_many, fusion_heads;
+    fusion_scan, fusion_select, fusion_scatter, fusion_attend, fusion_weigh, fusion_sums,
+    fusion_many, fusion_heads;
 const char *prologue_of_product(Group *k, Group *before),
     *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
-    *prologue_of_elements(Group *k, Group *before);                // prologue.c
+    *prologue_of_elements(Group *k, Group *before), *prologue_of_scatter(Group *k, Group *before);
 void fuse_explain(const Group *g, const char *before, FILE *file); // what it is apart from, why
 bool *fuse_attentions(Graph *g); // by id: would it be attention? g is for this question alone
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`

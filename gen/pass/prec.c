@@ -68,10 +68,13 @@ static bool takes_largest(const Node *n) {
          unmoved(most->in[0]) == x;
 }
 
+static bool adds_up(const Node *n) {
+  return n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter;
+}
+
 // Does n make little of much? Reductions do, and maps that are roots or multiply by `most` or less.
 static bool shrinks(const Node *n, double most) {
-  bool less = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagShrinks ||
-              takes_largest(n);
+  bool less = adds_up(n) || n->op->flags & FlagShrinks || takes_largest(n);
   for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
     double number = node_is_literal(n->in[i]) ? fabs(n->in[i]->attr.value) : NAN;
     less = less || (n->op->flags & FlagMul && number <= most) ||
@@ -93,8 +96,8 @@ static bool joins_wide(const Node *n) {
 static Dtype stored(const Node *n, bool shrunk) {
   if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
   if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
-  bool wide = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagWide ||
-              n->fixed || (shrunk && (grows(n) || sums_up(n))) || reads_large(n) || joins_wide(n);
+  bool wide = adds_up(n) || n->op->flags & FlagWide || n->fixed ||
+              (shrunk && (grows(n) || sums_up(n))) || reads_large(n) || joins_wide(n);
   return wide ? DtF32 : precision_dtype(n->precision);
 }
 

@@ -184,6 +184,25 @@ const char *prologue_of_attention(Group *reader, Group *k) {
   return pays ? NULL : "its elements would be computed many times";
 }
 
+// Is n made of `made`, in the reader?
+static bool is_made_of(const Node *n, const Group *reader, const Node *made) {
+  if (n == made) return true;
+  bool found = false;
+  for (int i = 0; i < n->nin && n->group == reader && !found; i++)
+    found = is_made_of(n->in[i], reader, made);
+  return found;
+}
+
+// Each element of a row is read once, and ids for each table of sums.
+const char *prologue_of_scatter(Group *reader, Group *k) {
+  enum { kCells = 1 << 13 }; // of a table: sched_scatter.c
+  const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
+  double reads = (double)type_count(&made->type);
+  double sums = (double)(a->attr.count * a->type.dim[a->type.rank - 1]); // of a batch
+  if (is_made_of(a->in[0], reader, made)) reads *= ceil(sums / kCells);
+  return prologue_pays(k, reads);
+}
+
 const char *prologue_of_window(Group *reader, Group *k) {
   const Node *a = reader->anchor;
   double taps = (double)(node_window(a, 0) * node_window(a, 1));

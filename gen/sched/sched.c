@@ -80,6 +80,8 @@ static double node_flops(const Node *n) {
   case OpScan:
   case OpSelect:
     return (double)type_count(&n->in[0]->type) * n->op->flops;
+  case OpScatter:
+    return (double)type_count(&n->in[1]->type) * n->op->flops;
   case OpWindow:
     return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
   case OpContract: // without the zeros that layout has put between and around channels

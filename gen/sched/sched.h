@@ -19,6 +19,7 @@ double sched_contract_flops(const Node *n);
 // What its time goes to, what it is not one kernel with, and its candidates.
 void sched_explain(const Group *g, const Arch *arch, FILE *file);
 const char *sched_lanes_tile(const Group *g), *sched_row_tile(const Group *g),
+    *sched_scatter_tile(const Group *g),
     *sched_reduce_tile(const Group *g), *sched_many_tile(const Group *g);
 double sched_bytes_read(const Group *g, const Node *input); // of what it reads of the input, once
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
@@ -172,7 +173,7 @@ double tile_multiplies(const Tile *t, const Product *p); // with what is padding
 double tile_depth(const Tile *t, const Product *p); // elements of k, whole steps, the most of any
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);
 
-// ---- sched_stream.c, sched_row.c, sched_scan.c, sched_select.c: kernels that stream memory -----
+// ---- sched_stream.c, sched_row.c, sched_scan.c, sched_select.c, sched_scatter.c: memory streams ---
 typedef struct Stream {
   double blocks, threads; // threads of a block
   double elements;        // that all threads handle
@@ -202,7 +203,8 @@ typedef struct RowReads {
   double again;    // bytes, besides those of the first sweep that reads them
 } RowReads;
 RowReads row_reads(const Group *g, int sweeps, uint64_t kept); // if these row_values stay
-void sched_scan(Group *g, const Arch *arch), sched_select(Group *g, const Arch *arch);
+void sched_scan(Group *g, const Arch *arch), sched_select(Group *g, const Arch *arch),
+    sched_scatter(Group *g, const Arch *arch);
 
 // ---- sched_contract.c --------------------------------------------------------------------------
 void sched_contract(Group *g, const Arch *arch);

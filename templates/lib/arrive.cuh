@@ -17,12 +17,13 @@ __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
   return true;
 }
 
-// Adds the tiles that kParts blocks have staged, kValues floats each, in the order of their parts:
+// Adds the tiles that kParts blocks have staged, kValues each, in the order of their parts:
 // those of kGroup blocks first, by the last of these to arrive, then of all groups. True for the
 // last of all, whose `staged` then holds the sum. `parts` has room for all; of `counts` there is
 // one and, where there are several groups, one more for each.
-template <int kThreads, int kValues, int kParts, int kGroup>
-__device__ inline bool sum_parts(float *staged, float *parts, int part, int *counts, bool *last) {
+template <int kThreads, int kValues, int kParts, int kGroup, class PartSum>
+__device__ inline bool sum_parts(PartSum *staged, PartSum *parts, int part, int *counts,
+                                 bool *last) {
   constexpr int kGroups = (kParts + kGroup - 1) / kGroup;
   const int group = part / kGroup, begin = group * kGroup;
   const int size = begin + kGroup < kParts ? kGroup : kParts - begin;
@@ -35,7 +36,7 @@ __device__ inline bool sum_parts(float *staged, float *parts, int part, int *cou
     if (!last_to_arrive(counter, count, last)) return false;
 #pragma unroll 1
     for (int at = threadIdx.x * 4; at < kValues; at += kAtOnce * kTurn) {
-      Vec<float, 4> sum[kAtOnce];
+      Vec<PartSum, 4> sum[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i)
         sum[i] = nn_load<4>(parts + first * kValues + at + i * kTurn);
@@ -43,8 +44,8 @@ __device__ inline bool sum_parts(float *staged, float *parts, int part, int *cou
       for (int p = 1; p < count; ++p)
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-          const float *part_p = parts + (first + p * step) * kValues;
-          const Vec<float, 4> next = nn_load<4>(part_p + at + i * kTurn);
+          const PartSum *part_p = parts + (first + p * step) * kValues;
+          const Vec<PartSum, 4> next = nn_load<4>(part_p + at + i * kTurn);
           for (int j = 0; j < 4; ++j) sum[i][j] += next[j];
         }
 #pragma unroll

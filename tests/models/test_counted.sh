@@ -52,6 +52,10 @@ for shape in "${shapes[@]}" "outer=2 inner=1 length=40000"; do
   ok "planned bytes are counted bytes, topk, $shape" \
     each "$planned" tests/models/topk.lua --set $shape
 done
+for case in rows maps; do
+  ok "planned bytes are counted bytes, rows added by their ids, $case" \
+    each "$planned" tests/models/scatter.lua --set case=$case n=5000 d=33
+done
 ok "planned bytes are counted bytes, sums of columns for each image" \
   each "$planned" tests/models/fusion.lua --set case=images
 long && cat >"$work/tiles.json" <<END

@@ -364,6 +364,19 @@ fault "window: one tap too few" templates/window.cu 's/r < \$(H.kernel)/r < $(H.
   run models/lenet.lua
 fault "map: the last vector is dropped" templates/map.cu \
   's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
+scatters() { run tests/models/scatter.lua --set case=rows n=5000 d=33 skewed=true; }
+one_place() { run tests/models/scatter.lua --set case=one n=5000 d=33; } # more than kHits at once
+sound "no fault, no complaint about rows added by their ids" scatters
+fault "scatter: what warps before have found is not counted" templates/lib/scatter.cuh \
+  's/if (w < warp) before += count;//' scatters
+fault "scatter: rows are added before they are there" templates/lib/scatter.cuh \
+  's/nn_sync();  \/\/ the rows are there//' scatters
+fault "scatter: rows take the place of those that are being added" templates/lib/scatter.cuh \
+  's/nn_sync();  \/\/ they have been added//' one_place
+fault "scatter: two warps have a place" templates/lib/scatter.cuh \
+  's/own % Tile::kClasses == warp/own % Tile::kClasses <= warp/' scatters
+fault "scatter: the last ids are left out" templates/lib/scatter.cuh \
+  's/place\[i\] = e < end ?/place[i] = e < end - 1 ?/' scatters
 no_misses() { [ ! "$misses" ] || { echo "these change nothing:"; echo -n "$misses"; return 1; }; }
 ok "all faults, those left out, too, change their files" no_misses
 tap_done

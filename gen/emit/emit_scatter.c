@@ -1,0 +1,54 @@
+// emit_scatter.c: rows added up by their ids. Here are an id, an element of a row, and what maps
+// make of the sums; the algorithm is lib/scatter.cuh's.
+#include "emit.h"
+
+// An element of an input, in holes that begin with `name`: statements, then the value.
+static void put_read(Emitter *e, const char *name, const Node *in, const Index *at) {
+  Arena *arena = e->c->arena;
+  Scope s = {.group = e->g, .lanes = 1, .indent = "    "};
+  const char *value = expr_value(&s, in, at);
+  hole_text(e, arena_printf(arena, "%s_loads", name),
+            s.loads.text ? arena_dup(arena, s.loads.text) : "");
+  hole_text(e, arena_printf(arena, "%s_body", name),
+            s.body.text ? arena_dup(arena, s.body.text) : "");
+  hole_text(e, name, value);
+  scope_free(&s);
+}
+
+static void put_constants(Emitter *e) {
+  const Tile *t = &e->g->tile;
+  const Node *n = e->g->anchor;
+  hole_int(e, "places", t->m);
+  hole_int(e, "columns", t->n);
+  hole_int(e, "items", t->items);
+  hole_int(e, "hits", t->rows);
+  int rank = n->type.rank;
+  hole_int(e, "count", n->in[0]->type.dim[rank - 2]);
+  hole_int(e, "size", n->attr.count);
+  hole_int(e, "width", n->type.dim[rank - 1]);
+  hole_int(e, "parts", t->splits);
+  hole_int(e, "part", t->part);
+  hole_int(e, "part_group", tile_part_group(t));
+  hole_int(e, "part_counts", tile_part_counts(t));
+  hole_int(e, "smem", t->smem);
+  hole_text(e, "sum", expr_compute_type(n));
+}
+
+static Index index_of(const Type *t, int d, const char *name) {
+  return (Index){t->dim[d] == 1 ? "0" : name, false};
+}
+
+void emit_scatter(Emitter *e) {
+  const Node *n = e->g->anchor;
+  const Type *ids = &n->in[0]->type;
+  Index at[3] = {index_of(ids, 0, "b"), index_of(ids, ids->rank - 1, "e"),
+                 index_of(&n->type, ids->rank, "column")};
+  Index *first = at + 2 - ids->rank; // of a batch, if there are some
+  Scope s = {0};
+  put_read(e, "place", n->in[0], first);
+  put_read(e, "value", n->in[1], first);
+  at[1] = index_of(&n->type, ids->rank - 1, "row");
+  expr_bind(&s, n, first, "found");
+  emit_epilogue(e, &s, &n->type, first, NULL);
+  put_constants(e);
+}

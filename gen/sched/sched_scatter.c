@@ -1,0 +1,95 @@
+// sched_scatter.c: rows added up by their ids: how many places and columns the table of a block
+// has, and into how many parts the ids are cut when there are too few tables for the GPU.
+#include "sched.h"
+
+#include <math.h>
+
+enum {
+  kThreads = 256,
+  kItems = 4,       // ids of a thread, looked at together
+  kStaged = 2048,   // elements of rows that are read together
+  kLookIssue = 12,  // instructions of an id: its place, and where it stands among those found
+  kAddIssue = 10,   // of a warp for a row that is added
+  kAddClocks = 70,  // until it has been
+  kSector = 32,
+  kMostParts = 1024
+};
+
+typedef struct Shape {
+  int64_t batches, rows, places, width;
+} Shape;
+
+static int64_t tables_of(const Tile *t, const Shape *x) {
+  return x->batches * ceil_div(x->places, t->m) * ceil_div(x->width, t->n);
+}
+
+// A table of t->m places and t->n columns, of ids in `parts`; what it would cost. All ids are
+// looked at for each table; each row is read once, and added by one warp, or by several along it.
+static Cost scatter_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch, int64_t parts) {
+  int64_t chunk = kThreads * kItems;
+  int warps = kThreads / kWarp, along = t->n > kWarp ? t->n / kWarp : 1;
+  t->part = (int)round_up(ceil_div(x->rows, parts), chunk);
+  t->splits = (int)ceil_div(x->rows, t->part);
+  if (t->splits == 1) t->part = (int)x->rows;
+  t->rows = (int)fmin(fmax(kStaged / t->n, 1), (double)chunk);
+  t->smem = (int)(4 * (t->m * t->n + t->rows * t->n + chunk + kItems * warps) + kSmemLast);
+  double tables = (double)tables_of(t, x), rows = (double)(x->batches * x->rows);
+  double looks = tables * (double)x->rows; // ids, by all tables
+  t->grid[0] = (int64_t)tables * t->splits;
+  double across = (double)ceil_div(x->width, t->n), found = rows * across / (double)t->grid[0];
+  double chunks = ceil((double)t->part / (double)chunk), cells = (double)t->m * t->n;
+  Stream s = {.blocks = (double)t->grid[0], .threads = kThreads, .smem = t->smem};
+  s.elements = rows * (double)x->width;
+  s.vectors = looks + s.elements + cells * s.blocks / 4;
+  double adds = rows * across * along * kAddIssue * kWarp;
+  s.flops = (looks * kLookIssue + adds + 4 * cells * s.blocks + g->flops) / s.elements;
+  double piece = fmax(4. * t->n, x->width > 1 ? kSector : 0); // bytes that a row's part moves
+  s.again = (looks - rows) * 4 + rows * (across * piece - 4. * (double)x->width);
+  double added = found * along / warps * kAddClocks / kLoadClocks; // rows of a warp, in turn
+  s.steps = chunks + fmin(chunks, found) + added;
+  s.barriers = 2 * chunks + 2 * fmin(ceil(found / t->rows) + chunks, found);
+  int joins = tile_part_group(t) + tile_part_counts(t) - 1;
+  s.joined = t->splits > 1 ? joins * ceil(cells / (kThreads * 16)) : 0;
+  return stream_cost(&s, g, arch);
+}
+
+static void add_scratch(Group *g, int64_t tables) {
+  const Tile *t = &g->tile;
+  int64_t sums = tables * t->splits * t->m * t->n, counts = tables * tile_part_counts(t);
+  g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, counts, true};
+  g->bytes_read += (sums + counts) * 4;
+  g->bytes_written += (sums + counts) * 4;
+  g->bytes_scratch += 2 * (sums + counts) * 4;
+}
+
+void sched_scatter(Group *g, const Arch *arch) {
+  enum { kMostColumns = 256, kLeastPlaces = 16, kMostCells = 8192, kMostSums = 1 << 24 };
+  Tile *t = &g->tile, best = {.seconds = INFINITY};
+  const Node *n = g->anchor;
+  int rank = n->type.rank;
+  Shape x = {rank > 2 ? n->type.dim[0] : 1, n->in[0]->type.dim[rank - 2], n->attr.count,
+             n->type.dim[rank - 1]};
+  t->threads = kThreads, t->lanes = 1, t->items = kItems;
+  for (t->n = 1; t->n <= kMostColumns; t->n *= 2) {
+    for (t->m = kLeastPlaces; t->m * t->n <= kMostCells; t->m *= 2) {
+      for (int64_t parts = 1; parts <= kMostParts && parts <= x.rows; parts *= 2) {
+        Cost c = scatter_cost(t, &x, g, arch, parts);
+        int64_t sums = t->grid[0] * t->m * t->n;
+        if (t->grid[0] > INT32_MAX || (parts > 1 && sums > kMostSums)) continue;
+        cost_note(t, &c);
+        if (c.seconds < best.seconds * (1 - 1e-9)) best = *t;
+      }
+      if (t->m >= x.places) break; // one table has them all
+    }
+    if (t->n >= x.width) break;
+  }
+  *t = best;
+  if (t->splits > 1) add_scratch(g, tables_of(t, &x));
+}
+
+const char *sched_scatter_tile(const Group *g) {
+  const Tile *t = &g->tile;
+  const char *format = t->splits > 1 ? "%d places x %d /%d" : "%d places x %d";
+  return arena_printf(g->graph->arena, format, t->m, t->n, t->splits);
+}

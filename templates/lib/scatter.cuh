@@ -1,0 +1,101 @@
+// scatter.cuh: rows added up by their ids. A block has a table of some places and columns in shared
+// memory; it looks at all ids of its part in order, and adds the rows that it has places of: each
+// element of the table belongs to one lane, so that sums are the same in every run.
+#pragma once
+#include "lib/arrive.cuh"
+
+// A table of kPlaces x kColumns. kItems: ids of a thread that are looked at together; kHits: rows
+// that are read together.
+template <class TableSum_, int kThreads_, int kPlaces_, int kColumns_, int kItems_, int kHits_>
+struct ScatterTile {
+  using TableSum = TableSum_;
+  static constexpr int kThreads = kThreads_, kPlaces = kPlaces_, kColumns = kColumns_;
+  static constexpr int kItems = kItems_, kHits = kHits_;
+  static constexpr int kWarps = kThreads / kWarp, kChunk = kThreads * kItems;  // ids
+  static constexpr int kAlong = kColumns > kWarp ? kColumns / kWarp : 1;  // warps along a row
+  static constexpr int kClasses = kWarps / kAlong;  // of places, one for so many warps
+  static_assert(kWarps % kAlong == 0, "all warps have places");
+  static_assert(kChunk <= 1 << 16 && kPlaces <= 1 << 15, "an int has one of each");
+  struct Shared {
+    TableSum table[kPlaces * kColumns];
+    TableSum values[kHits * kColumns];
+    int found[kChunk];  // ids with a place here: which one of the chunk << 15 | place
+    int counts[kItems * kWarps];
+    bool last;
+  };
+};
+
+// Lists the ids of a chunk from e0 on, below `end`, that have a place in the table, in order: how
+// many they are. place_of(e): that of an id, from the first one of the table.
+template <class Tile, class Place>
+__device__ inline int find_places(typename Tile::Shared &shared, int e0, int end, Place place_of) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  int place[Tile::kItems];
+  unsigned hits[Tile::kItems];
+#pragma unroll
+  for (int i = 0; i < Tile::kItems; ++i) {
+    const int e = e0 + i * Tile::kThreads + int(threadIdx.x);
+    place[i] = e < end ? place_of(e) : -1;
+  }
+#pragma unroll
+  for (int i = 0; i < Tile::kItems; ++i) {
+    hits[i] = nn_ballot(unsigned(place[i]) < unsigned(Tile::kPlaces));
+    if (lane == 0) shared.counts[i * Tile::kWarps + warp] = nn_popc(hits[i]);
+  }
+  nn_sync();
+  int total = 0;
+#pragma unroll
+  for (int i = 0; i < Tile::kItems; ++i) {
+    int before = total;
+#pragma unroll
+    for (int w = 0; w < Tile::kWarps; ++w) {
+      const int count = shared.counts[i * Tile::kWarps + w];
+      if (w < warp) before += count;
+      total += count;
+    }
+    if (hits[i] >> lane & 1)
+      shared.found[before + nn_popc(hits[i] & ((1u << lane) - 1))] =
+          (i * Tile::kThreads + int(threadIdx.x)) << 15 | place[i];
+  }
+  nn_sync();
+  return total;
+}
+
+// Adds staged rows to the table: a warp those of its places, one after the other.
+template <class Tile>
+__device__ inline void add_found(typename Tile::Shared &shared, const int *found, int count) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int column = warp % Tile::kAlong * kWarp + lane;
+  for (int first = 0; first < count; first += kWarp) {
+    const int own = first + lane < count ? found[first + lane] & 0x7fff : -1;
+    unsigned hits = nn_ballot(own >= 0 && own % Tile::kClasses == warp / Tile::kAlong);
+    for (; hits; hits &= hits - 1) {
+      const int hit = nn_popc((hits & -hits) - 1), place = nn_shfl(own, hit);
+      if (column < Tile::kColumns)
+        shared.table[place * Tile::kColumns + column] +=
+            shared.values[(first + hit) * Tile::kColumns + column];
+    }
+  }
+}
+
+// The table's sums of rows `begin` to below `end`. value_of(e, column): an element of a row, 0 past
+// the last column.
+template <class Tile, class Place, class Value>
+__device__ inline void scatter_rows(typename Tile::Shared &shared, int begin, int end,
+                                    Place place_of, Value value_of) {
+  for (int at = threadIdx.x; at < Tile::kPlaces * Tile::kColumns; at += Tile::kThreads)
+    shared.table[at] = 0;
+  for (int e0 = begin; e0 < end; e0 += Tile::kChunk) {
+    const int total = find_places<Tile>(shared, e0, end, place_of);
+    for (int first = 0; first < total; first += Tile::kHits) {
+      const int count = total - first < Tile::kHits ? total - first : Tile::kHits;
+#pragma unroll 4
+      for (int at = threadIdx.x; at < count * Tile::kColumns; at += Tile::kThreads)
+        shared.values[at] =
+            value_of(e0 + (shared.found[first + at / Tile::kColumns] >> 15), at % Tile::kColumns);
+      nn_sync();  // the rows are there
+      add_found<Tile>(shared, shared.found + first, count);
+      nn_sync();  // they have been added
+    }
+  }
+}

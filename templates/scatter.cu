@@ -1,0 +1,68 @@
+//@ part("parts/head.cu")
+#include "lib/scatter.cuh"
+
+// out[b, place, column] = sum of rows[b, e, column] over all e with ids[b, e] = place, then the
+// epilogue.
+constexpr int kThreads = $(k.threads);
+constexpr int kBlocksPerSm = 4;  // at least; without this, ptxas spills registers for more of them
+constexpr int kPlaces = $(k.places);  // of a block's table
+constexpr int kColumns = $(k.columns);  // and of its columns
+constexpr int kItems = $(k.items);  // ids of a thread, looked at together
+constexpr int kHits = $(k.hits);  // rows that are read together
+constexpr int kCount = $(k.count);  // ids, and rows
+constexpr int kSize = $(k.size);  // places
+constexpr int kWidth = $(k.width);  // columns
+constexpr int kAcross = (kWidth + kColumns - 1) / kColumns;  // tables for a place
+constexpr int kTables = (kSize + kPlaces - 1) / kPlaces * kAcross;  // of a batch
+//@ if k.parts > 1 then
+constexpr int kParts = $(k.parts);  // blocks that share a table
+constexpr int kPart = $(k.part);  // ids of each
+constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
+constexpr int kPartCounts = $(k.part_counts);  // counters of a table
+//@ end
+using Tile = ScatterTile<$(k.sum), kThreads, kPlaces, kColumns, kItems, kHits>;
+static_assert(sizeof(Tile::Shared) <= $(k.smem), "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
+$(k.params)) {
+  NN_SMEM(Tile::Shared, smem);
+//@ if k.parts > 1 then
+  const int table = blockIdx.x / kParts, part = blockIdx.x % kParts, begin = part * kPart;
+  const int end = kCount - begin < kPart ? kCount : begin + kPart;
+//@ else
+  const int table = blockIdx.x, begin = 0, end = kCount;
+//@ end
+  [[maybe_unused]] const int b = table / kTables;
+  const int place0 = table % kTables / kAcross * kPlaces, column0 = table % kAcross * kColumns;
+  auto place_of = [&](int e) {
+$(k.place_loads)
+$(k.place_body)
+    return int($(k.place)) - place0;
+  };
+  auto value_of = [&](int e, int from_first) -> Tile::TableSum {
+    const int column = column0 + from_first;
+    if (kWidth % kColumns && column >= kWidth) return 0;
+$(k.value_loads)
+$(k.value_body)
+    return $(k.value);
+  };
+  scatter_rows<Tile>(smem, begin, end, place_of, value_of);
+//@ if k.parts > 1 then
+  nn_sync();  // the table is whole
+  Tile::TableSum *sums = reinterpret_cast<Tile::TableSum *>(own_sums);
+  sums += table * (kParts * kPlaces * kColumns);
+  int *arrived = own_arrived + table * kPartCounts;
+  if (!sum_parts<kThreads, kPlaces * kColumns, kParts, kPartGroup>(smem.table, sums, part, arrived,
+                                                                   &smem.last)) return;
+//@ else
+  nn_sync();  // the table is whole
+//@ end
+  for (int at = threadIdx.x; at < kPlaces * kColumns; at += kThreads) {
+    const int row = place0 + at / kColumns, column = column0 + at % kColumns;
+    if ((kSize % kPlaces && row >= kSize) || (kWidth % kColumns && column >= kWidth)) continue;
+    const Tile::TableSum found = smem.table[at];
+$(k.loads)
+$(k.body)
+$(k.stores)
+  }
+}

@@ -1,0 +1,44 @@
+-- Rows added up by their ids: into few places and many, of one element and of many, as integers, in
+-- batches, behind maps and before them.
+local nn = require "nn"
+local cfg = nn.config{case = "rows", n = 1000, d = 8, size = 300, batch = 3, skewed = false}
+local n, d, size, batch = cfg.n, cfg.d, cfg.size, cfg.batch
+
+-- Ids of which the lower places have most.
+local function ids_of(dims)
+  local ids = nn.input("ids", dims, {dtype = "i32", below = size})
+  return cfg.skewed and ids * ids // size or ids
+end
+
+if cfg.case == "rows" then
+  nn.output("y", nn.scatter_add(ids_of{n}, nn.input("x", {n, d}), size))
+elseif cfg.case == "maps" then -- ids and rows are computed as they are read, and the sums as stored
+  local ids = (nn.index({n}, 1) * 7 + 3) % size
+  local sums = nn.scatter_add(ids, nn.input("x", {n, d}):exp() * 2, size)
+  nn.output("y", (sums + nn.input("z", {size, d})):relu())
+elseif cfg.case == "integers" then
+  local x = nn.input("x", {n, d}, {dtype = "i32"}) * 1000003
+  local ids = ids_of{n}
+  nn.output("y", nn.scatter_add(ids, x, size))
+  nn.output("count", nn.bincount(ids, size))
+elseif cfg.case == "batches" then
+  local x = nn.input("x", {batch, size, d})
+  local y = x:take_along(ids_of{batch, n, d}, 2)
+  local g = nn.grad((y * y * nn.input("w", {batch, n, d})):sum(), x)
+  nn.output("g", g)
+  nn.output("gg", nn.grad((g * g):sum(), x))
+elseif cfg.case == "one" then -- ids of one place, whatever the order of blocks
+  local ids = nn.full({n}, size - 1, {dtype = "i32"})
+  nn.output("y", nn.scatter_add(ids, nn.input("x", {n, d}), size))
+elseif cfg.case == "gradient" then -- of a table that scores gather, and of words
+  local t = n
+  local heads = {1, 2, t, 16}
+  local q, k, v = nn.input("q", heads), nn.input("k", heads), nn.input("v", heads)
+  local bias = nn.param("bias", {2 * (2 * t - 1)})
+  local y = q:attention(k, v, {score = function(s, at)
+    return s + bias:gather(at.head * (2 * t - 1) + at.key - at.query + t - 1)
+  end})
+  nn.output("g", nn.grad((y * y):sum(), bias))
+  local words = ids_of{2, n}:embedding("words", {count = size, size = d})
+  nn.output("gw", nn.grad((words * words):sum(), nn.parameters()[2]))
+end

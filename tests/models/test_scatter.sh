@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Rows added up by their ids (scatter.lua): against the oracle, the same bits whatever the order of
+# threads and blocks, in work and memory that grow with the rows and the places, not their product.
+. "$(dirname "$0")/../tap.sh"
+run() { build/nngen tests/models/scatter.lua --quiet --check "$@"; }
+for set in "case=rows" "case=rows n=5000 d=33 skewed=true" "case=rows n=1 d=3 size=7" \
+  "case=rows n=70 d=300 size=5" "case=rows n=30000 d=1 size=9000" "case=rows n=5 d=1 size=1" \
+  "case=maps" "case=maps n=3000 d=70 size=65" "case=integers n=3000" "case=batches" \
+  "case=batches n=9 d=1 size=2000" "case=one" "case=one n=20000 d=2" "case=gradient n=70"; do
+  few 2/2 && ok "$set" run --set $set
+done
+for dtype in fp16 bf16; do
+  long && ok "gradients, $dtype" run --set case=gradient n=70 --dtype $dtype
+done
+ok "maps, fp16, unfused" run --set case=maps --dtype fp16 --lowering unfused
+orders() { # the bits that come out under other orders of threads
+  local seed
+  for seed in 1 2 3; do
+    NNGEN_SIM_SEED=$seed run --set case=rows n=4000 d=3 size=50 skewed=true \
+      --output "$work/$seed" >"$work/log" || { cat "$work/log"; return 1; }
+  done
+  cmp "$work/1/y.npy" "$work/2/y.npy" && cmp "$work/1/y.npy" "$work/3/y.npy"
+}
+ok "the same bits in any order" orders
+whole() { # integers wrap as 32 bits do: exactly
+  run --set case=integers n=2000 | grep -q "output *y .*relative error 0.00e+00"
+}
+ok "integers are exact" whole
+# The derivative of a table that scores gather at 1024 tokens, of GPT-2's words at 49152.
+large() { # large MOST SET...: microseconds of the slowest kernel by the cost model, nothing of 2^31
+  build/nngen show tests/models/scatter.lua --costs --json --set "${@:2}" >"$work/log" &&
+    tr -d ' ,"' <"$work/log" | awk -F: -v most=$1 '
+      $1 == "modelled_us" || $1 == "us" {if ($2 > slowest) slowest = $2}
+      END {print slowest " us"; exit !(slowest > 0 && slowest < most)}'
+}
+ok "a table of scores, 512 tokens" large 300 case=gradient n=512
+ok "words" large 900 case=rows n=49152 d=768 size=50257
+bad() { # bad TEXT CODE
+  printf '%s\n' 'local nn = require "nn"' "$2" >"$work/bad.lua"
+  fails 2 "$1" build/nngen "$work/bad.lua" --quiet &&
+    grep -q "^nngen: $work/bad.lua:2:" "$work/fails"
+}
+ok "ids that are floats" bad "ids are integers (n) or (batch, n), not f32 (4)" \
+  'nn.output("y", nn.op.scatter_sum(nn.input("x", {4}), nn.input("r", {4, 2}), {count = 3}))'
+ok "rows that are too few" bad "wants a row for each of ids (4), not (3, 2)" \
+  'nn.output("y", nn.op.scatter_sum(nn.index({4}, 1), nn.input("r", {3, 2}), {count = 3}))'
+ok "no places" bad "adds into 1 to 2^31 - 1 places, not 0" \
+  'nn.output("y", nn.op.scatter_sum(nn.index({4}, 1), nn.input("r", {4, 2}), {count = 0}))'
+tap_done
