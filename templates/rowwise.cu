@@ -24,7 +24,9 @@ $(k.shared)
 };
 //@ end
 
-//@ local bounds = k.threads .. (k.threads > 256 and ", 1" or "")
+//@ -- Registers that draws take: ptxas spills some of them where it may choose how many there are.
+//@ local least = k.threads > 256 and 1 or k.draws and 1024 // k.threads
+//@ local bounds = k.threads .. (least and ", " .. least or "")
 extern "C" __global__ void __launch_bounds__($(bounds)) $(k.name)(
 $(k.params)) {
 //@ local along = "blockIdx.x * kRowsPerBlock + threadIdx.x " ..
