@@ -19,6 +19,7 @@ typedef struct Attending {
   int size, score_issue; // bytes of an operand's element; instructions for each score
   bool softmax;          // weights are found here; else they are a map of scores
   bool draws, simple;    // its kernel draws random numbers; a score takes next to no registers
+  int beside;            // conditions and functions of many instructions beside these numbers
   bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
   int64_t looped;                  // over so many batches, the innermost ones
 } Attending;

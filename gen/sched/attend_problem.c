@@ -120,6 +120,19 @@ static bool is_simple(const Group *g, const Node *n) {
   return true;
 }
 
+// Conditions, and functions of many instructions, beside those of the numbers that are drawn.
+static int count_beside(const Group *g) {
+  enum { kMany = 8 };
+  int draws = 0, others = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Op *op = g->nodes[i]->op;
+    draws += op->typing == TypeDraw;
+    others += op->typing == TypeCompare || (op->cls == OpMap && op->typing != TypeDraw &&
+                                            op->flops >= kMany && !(op->flags & FlagExp));
+  }
+  return draws && others > draws ? others - draws : 0;
+}
+
 // A sum of weights, as a product without columns.
 static Product sum_product(const Group *g) {
   const Attention *a = g->attention;
@@ -213,6 +226,7 @@ Attending attend_problem(const Group *g) {
   a.score_issue = score_issue(g, a.softmax);
   a.simple = a.softmax && is_simple(g, attention->score);
   for (int i = 0; i < g->nnodes; i++) a.draws = a.draws || g->nodes[i]->op->typing == TypeDraw;
+  a.beside = count_beside(g);
   for (int i = 0; i < attention->noperands; i++) {
     Operand *o = &a.operand[i];
     o->piece = attend_piece(g, attention, i, o->stride, &o->offset, &o->base);

@@ -17,6 +17,7 @@ enum {
   kMostHeld = 2048, // elements of a warp's queries that stay in registers (lib/attend_mma.cuh)
   kMostSums = 196,  // registers of sums that leave room for the rest
   kOtherRegs = 64,  // what that is
+  kMostRegs = 255,  // of a thread
   kUnheldRegs = 20, // what addresses of queries take, where a warp reads 32 rows again
   kSecondRegs = 48, // and what two products need more
   kExpRate = 16,    // per clock
@@ -285,12 +286,25 @@ Loaders attend_loaders(const Attending *a, const Tile *t) {
 
 // ---- what a tile costs -------------------------------------------------------------------------
 
+// Registers of a thread that numbers take which are drawn: more beside conditions, or for more
+// scores at hand.
+static int draw_registers(const Attending *a, const Tile *t) {
+  enum { kDraws = 24, kOfWeights = 36, kBeside = 20, kMostBeside = 4, kFew = 64 };
+  int beside = kBeside * (a->beside < kMostBeside ? a->beside : kMostBeside);
+  if (!a->draws) return 0;
+  if (!a->softmax) return kOfWeights + beside + (t->n > kFew ? kOfWeights : 0);
+  return kDraws * t->tm / 16 * (t->n > kFew ? 2 : 1) + beside / 2;
+}
+
+static int registers_of(const Attending *a, const Tile *t) {
+  return unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs +
+         draw_registers(a, t);
+}
+
 // Each scheduler of an SM has its part of the registers, for whole warps.
 static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
-  enum { kDraws = 24 };
-  int registers = unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs +
-                  (a->draws && a->softmax ? kDraws : 0);
-  int warps = arch->regs / kSchedulers / (kWarp * (registers < 255 ? registers : 255));
+  int most = registers_of(a, t), registers = most < kMostRegs ? most : kMostRegs;
+  int warps = arch->regs / kSchedulers / (kWarp * registers);
   int by_regs = attend_loaders(a, t).threads ? 1 : warps * kSchedulers / warps_of(t);
   int by_smem = arch->smem / (smem_of(a, t) + kSmemPerBlock);
   int blocks = by_regs < by_smem ? by_regs : by_smem;
@@ -432,7 +446,9 @@ static int splits_of(const Attending *a, const Tile *t, const Arch *arch, size_t
   return (int)fmax(1, fmin(parts, most));
 }
 
-int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
+// Of kernels that draw, those of at most so many registers. *least: what the best tile takes.
+static int find_candidates(const Group *g, const Arch *arch, Tile *list, int most, int registers,
+                           int *least) {
   Attending a = attend_problem(g);
   int kept = 0, lanes = lanes_of(g);
   size_t ntiles = LENGTH(tiles) + (a.softmax ? 0 : LENGTH(weigh_tiles)),
@@ -450,11 +466,18 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
       t.splits = splits_of(&a, &t, arch, s);
       if (s && t.splits == 1) continue;
       if (!may_cut(&a, &t, lanes) || !t.blocks) break;
+      if (registers_of(&a, &t) < *least) *least = registers_of(&a, &t);
+      if (a.draws && registers_of(&a, &t) > registers) break; // some would be spilled
       Cost cost = attend_cost(&a, &t, g, arch);
       cost_note(&t, &cost);
       kept = sched_keep_cheapest(list, kept, most, &t);
     }
   return kept;
+}
+
+int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
+  int least = INT32_MAX, kept = find_candidates(g, arch, list, most, kMostRegs, &least);
+  return kept ? kept : find_candidates(g, arch, list, most, least, &least);
 }
 
 // What the parts of the keys leave: rows of outputs, states of their softmax, how many have

@@ -29,7 +29,7 @@ for one in $(long && echo lengths grouped fused_projection); do ok "$one, tf32" 
 ok "scores far from 0, fp32" derived far fp32 3
 linear() { # linear CASE: twice the tokens take twice the memory
   local at
-  for at in 2048 4096; do # fewer tokens may share keys among blocks, whose sums take memory
+  for at in 4096 8192; do # fewer tokens may share keys among blocks, whose sums take memory
     build/nngen show tests/models/weigh.lua --arch sm_90a --dtype bf16 --plan --set case=$1 N=$at \
       M=$at D=64 W=64 | sed -n 's/^ "arena_bytes": \(.*\),/\1/p'
   done >"$work/arena"
@@ -96,10 +96,9 @@ ok "scores of large heads in fp32 are kept, as the cost model has it" kept 0 d=1
 ok "those of 16 bits are not" kept 1 d=128 dtype=fp16
 ok "nor those of small heads" kept 1 d=32
 ok "few scores of large heads in fp32 are kept" kept 0 d=256 n=17
-spills() { # spills ARCH SET...: does a kernel that sums weights?
-  build/nngen tests/models/weigh.lua --quiet --arch $1 --set case=large ${@:2} \
-    --json >"$work/json" || return 2
-  grep -q '"template": "sum_weights"' "$work/json" || return 2
+spills() { # spills TEMPLATE ARCH SET...: does a kernel?
+  build/nngen tests/models/weigh.lua --quiet --arch $2 --set ${@:3} --json >"$work/json" || return 2
+  grep -q "\"template\": \"$1\"" "$work/json" || return 2
   grep -q '"spill_bytes": [1-9]' "$work/json" && return 0
   grep -q '"spill_bytes": 0' "$work/json" && return 1
 }
@@ -108,7 +107,12 @@ if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
   for arch in sm_90a $(long && echo sm_80 sm_100a); do
     for of in $(long && echo fp16:32 fp16:40 bf16:64 fp16:128 fp16:192 fp32:32 || echo fp16:64); do
       ok "sums of weights, heads of ${of#*:}, ${of%:*}, spill nothing, $arch" \
-        does_not_spill $arch dtype=${of%:*} d=${of#*:}
+        does_not_spill sum_weights $arch case=large dtype=${of%:*} d=${of#*:}
+    done
+    for of in 64: $(long && echo 64:window=256 32: 128:); do
+      few 3/2 dropped &&
+        ok "weights that are dropped, heads of ${of%:*} ${of#*:}, spill nothing, $arch" \
+        does_not_spill weigh $arch case=dropped dtype=fp16 n=2048 d=${of%:*} ${of#*:}
     done
   done
 fi

@@ -3,7 +3,7 @@
 -- derivative plus what it belongs to; alone=true: without that.
 local nn = require "nn"
 local cfg = nn.config{case = "plain", n = 1024, d = 64, N = 33, M = 47, D = 16, W = 24, P = 9,
-                      alone = false}
+                      alone = false, window = 0}
 local B, H, N, M, D, W, P = 2, 3, cfg.N, cfg.M, cfg.D, cfg.W, cfg.P
 local function q(h, d) return nn.input("q", {B, h or H, N, d or D}) end
 local function k(h, d) return nn.input("k", {B, h or H, M, d or D}) end
@@ -39,6 +39,13 @@ function cases.large()
     nn.input("v", {4, 8, cfg.n, cfg.d})
   local b = nn.input("b", {8, cfg.n, cfg.n})
   return x:attention(y, z, {bias = b}), {b}
+end
+function cases.dropped() -- numbers are drawn beside conditions
+  local x, y, z = nn.input("q", {2, 8, cfg.n, cfg.d}), nn.input("k", {2, 2, cfg.n, cfg.d}),
+    nn.input("v", {2, 2, cfg.n, cfg.d})
+  local window = cfg.window > 0 and cfg.window or nil
+  local drops = {p = 0.1, seed = 3}
+  return x:attention(y, z, {causal = true, window = window, dropout = drops}), {x, y, z}
 end
 function cases.windows() -- a table by distance in windows of 4 x 4, some pairs of which are masked
   local x, y, z = nn.input("q", {3, 2, H, 16, D}), nn.input("k", {3, 2, H, 16, D}),
