@@ -96,7 +96,7 @@ static bool joins_wide(const Node *n) {
 static Dtype stored(const Node *n, bool shrunk) {
   if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
   if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
-  bool wide = adds_up(n) || n->op->flags & FlagWide || n->fixed ||
+  bool wide = adds_up(n) || n->op->flags & FlagWide || n->op->typing == TypeDraw || n->fixed ||
               (shrunk && (grows(n) || sums_up(n))) || reads_large(n) || joins_wide(n);
   return wide ? DtF32 : precision_dtype(n->precision);
 }
@@ -160,6 +160,37 @@ static bool *find_made(const Graph *g, bool sums) {
   return found;
 }
 
+// By id: do maps and windows make the value of integers of 32 bits and numbers alone? Ids are far
+// beyond what 16 bits count. A concat is one if a part of it is.
+static bool *find_counted(const Graph *g) {
+  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool join = n->op->cls == OpMove && n->op->form == MoveConcat, all = true, some = false;
+    bool through = n->op->cls == OpMap || n->op->cls == OpWindow || n->op->cls == OpMove;
+    for (int j = 0; j < n->nin && through; j++) {
+      const Node *x = n->in[j];
+      some = some || found[x->id];
+      all = all && (found[x->id] || node_is_literal(x) || !dtype_is_float(x->type.dtype));
+      if (n->op->cls == OpMove && !join) break; // ids of a gather do not count
+    }
+    found[i] = n->type.dtype == DtI32 || n->type.dtype == DtI64 || (some && (all || join));
+  }
+  return found;
+}
+
+// By id: does the order of its elements count?
+static bool *find_ranked(const Graph *g) {
+  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const Node *n = g->nodes[i];
+    bool reads = n->op->cls == OpSelect || (found[i] && n->op->cls == OpMove);
+    for (int j = 0; reads && j < (n->op->form == MoveConcat ? n->nin : 1); j++)
+      found[n->in[j]->id] = true;
+  }
+  return found;
+}
+
 // By id: do products alone read the value, through moves? They read it in their own dtype.
 static bool *find_multiplied(const Graph *g) {
   bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
@@ -206,7 +237,8 @@ void prec_pass(Compiler *c) {
   Graph *g = c->graph;
   graph_count_uses(g);
   bool *leads = g->nupdates ? find_leading(g) : NULL, *statistics = find_made(g, true),
-       *compared = find_compared(g), *plain = find_made(g, false);
+       *compared = find_compared(g), *plain = find_made(g, false), *counted = find_counted(g),
+       *ranked = find_ranked(g);
   bool *multiplied = find_multiplied(g);
   Shrunk shrunk = find_shrunk(g);
   for (int i = 0; i < g->nnodes; i++) {
@@ -215,7 +247,8 @@ void prec_pass(Compiler *c) {
     if (!dtype_is_float(n->type.dtype)) continue;
     n->type.dtype = stored(n, shrunk.whole[i] || (again && shrunk.some[i]));
     bool statistic = statistics[i] && n->op->cls == OpMap && (g->nupdates || !multiplied[i]);
-    bool wide = compared[i] || statistic || (leads && leads[i]);
+    bool large = counted[i] && (g->nupdates || !multiplied[i]);
+    bool wide = compared[i] || statistic || large || (ranked[i] && grows(n)) || (leads && leads[i]);
     if (wide && !is_said(n)) n->type.dtype = DtF32;
   }
   for (int i = 0; i < g->nupdates; i++) { // rounded once, as the state is

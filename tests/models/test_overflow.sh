@@ -17,4 +17,18 @@ says_infinite() {
   grep -q "2048 of its elements are beyond the range of this dtype, and infinite" "$work/log"
 }
 ok "infinite results are said to be so" says_infinite
+precise() { # precise DTYPE LOWERING: integers, ids and draws have the bits that they have in fp32
+  local name
+  build/nngen tests/models/precise.lua --quiet --dtype $1 --lowering $2 \
+    --output "$work/$1$2" >"$work/log" || { cat "$work/log"; return 1; }
+  for name in pooled joined top drawn; do
+    cmp "$work/fp32fused/$name.npy" "$work/$1$2/$name.npy" || return 1
+  done
+  cmp "$work/$1$2/drawn.npy" "$work/$1$2/turned.npy" &&
+    cmp <(tail -c 256 "$work/$1$2/first.npy") <(tail -c 256 "$work/$1$2/largest.npy")
+}
+for dtype in fp32 fp16 bf16; do
+  ok "ids, draws and orders, $dtype, fused" precise $dtype fused
+  long && ok "ids, draws and orders, $dtype, unfused" precise $dtype unfused
+done
 tap_done
