@@ -62,8 +62,12 @@ define("sigmoid|expit(x: tensor)", "torch.sigmoid, nn.Sigmoid, torch.special.exp
 -- x * sigmoid(x).
 define("silu|swish(x: tensor)", "F.silu, nn.SiLU", op.silu)
 
--- log(1 + exp(x)): of no x too large, and exact where it is small.
-local function softplus(x) return op.maximum(x, 0.0) + op.log1p(op.exp(-op.abs(x))) end
+-- log(1 + exp(x)): of no x too large, and exact where it is small. Its derivative is not that of
+-- |x|, which has none at 0.
+local function softplus(x)
+  local y = op.maximum(x, 0.0) + op.log1p(op.exp(-op.abs(x)))
+  return nn.custom_gradient(y, {x}, function(g) return g * op.sigmoid(x) end)
+end
 tools.softplus = softplus
 -- log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold.
 define("softplus(x: tensor, beta: number = 1, threshold: number = 20)",

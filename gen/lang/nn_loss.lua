@@ -60,7 +60,7 @@ define([[huber_loss(x: tensor, y|target: tensor, {delta: number = 1,
   if o.delta <= 0 then fail("huber_loss: delta = %g: wants a number above 0", o.delta) end
   local d = op.abs(x - y)
   local far = op.gt(d, o.delta)
-  local near = op.where(far, 0, d) -- so that an infinite d has a gradient
+  local near = op.where(far, 0, x - y) -- so that an infinite d has a gradient
   return op.where(far, (d - o.delta * 0.5) * o.delta, near * near * 0.5)
 end))
 -- huber_loss over beta; l1_loss where beta is 0.
@@ -71,7 +71,7 @@ define([[smooth_l1_loss(x: tensor, y|target: tensor, {beta: number = 1,
   local d = op.abs(x - y)
   if o.beta == 0 then return d end
   local far = op.ge(d, o.beta)
-  local near = op.where(far, 0, d)
+  local near = op.where(far, 0, x - y)
   return op.where(far, d - o.beta * 0.5, near * near * (0.5 / o.beta))
 end))
 
@@ -85,8 +85,7 @@ define([[bce_with_logits|binary_cross_entropy_with_logits(x: tensor, y|target: t
        {weight: tensor = nil, pos_weight: value = 1, reduction: none/mean/sum = mean})]],
        "F.binary_cross_entropy_with_logits, nn.BCEWithLogitsLoss",
        elementwise("bce_with_logits", function(x, y, o)
-  local below = op.log(op.exp(-op.abs(x)) + 1.0) + op.maximum(-x, 0.0) -- log(1 + exp(-x))
-  local each = (1.0 - y) * x + below * (y * (o.pos_weight - 1.0) + 1.0)
+  local each = (1.0 - y) * x + softplus(-x) * (y * (o.pos_weight - 1.0) + 1.0)
   return o.weight and each * o.weight or each
 end, same_shape))
 -- Binary cross-entropy of probabilities x; logarithms are at least -100.

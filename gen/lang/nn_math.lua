@@ -330,7 +330,12 @@ local function logaddexp(x, y, scale) -- of exp(scale * x)
   local most = op.maximum(x, y)
   local apart = op.abs(x - y)
   local near = op.where(op.eq(x, y), 0.0, apart) -- of two equal infinities
-  return most + op.log1p(op.exp(near * -scale)) * (1 / scale)
+  local sum = most + op.log1p(op.exp(near * -scale)) * (1 / scale)
+  return nn.custom_gradient(sum, {x, y}, function(g) -- |x - y| has no derivative at 0
+    local infinite = op.eq(x, y) & op.eq(op.abs(x), math.huge)
+    local more = op.where(infinite, 0.0, x - y) * scale
+    return tools.unbroadcast(g * op.sigmoid(more), x), tools.unbroadcast(g * op.sigmoid(-more), y)
+  end)
 end
 -- log(exp(x) + exp(y)).
 define("logaddexp(x: tensor, y: tensor)", "torch.logaddexp", function(x, y)
