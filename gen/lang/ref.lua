@@ -118,7 +118,10 @@ erfc = define("erfc", function(x) return 1 - computed.erf(x) end)
 atan = define("atan", lua_atan)
 atan2 = define("atan2", lua_atan)
 exp, log, sin, cos, abs, sqrt = math.exp, math.log, math.sin, math.cos, math.abs, math.sqrt
-sigmoid = function(x) return 1 / (1 + math.exp(-x)) end
+-- Of a tensor it is the op, whose derivative is finite where exp(-x) is not.
+sigmoid = function(x)
+  return type(x) == "userdata" and on_tensors("sigmoid", x) or 1 / (1 + math.exp(-x))
+end
 
 -- Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): four words of
 -- 32 bits from a counter of four and a key of two.

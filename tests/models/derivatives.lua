@@ -33,6 +33,10 @@ function cases.soft_margin_loss()
   return nn.soft_margin_loss(x, x * 0 - 1, {reduction = "none"}), sigmoid, slope
 end
 function cases.sigmoid() return x:sigmoid(), slope, curve end
+function cases.silu()
+  return x:silu(), function(v) return sigmoid(v) + v * slope(v) end,
+         function(v) return 2 * slope(v) + v * curve(v) end
+end
 function cases.tanh()
   return x:tanh(), function(v) return 4 * slope(2 * v) end, function(v) return 8 * curve(2 * v) end
 end
