@@ -59,8 +59,10 @@ op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, 
 op{name = "div", nin = 2, cuda = "$1 / $2", flags = {"div"},
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
 op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 60, flags = {"wide", "power"}, ref = function(a, b) return a ^ b end,
-   grad = function(g, y, a, b) -- 0 ^ 0 is 1 all around
-     return where(eq(b, 0), 0, g * b * a ^ (b - 1)), where(eq(a, 0) * ge(b, 0), 0, g * y * log(a))
+   grad = function(g, y, a, b) -- 0 ^ 0 is 1 all around; what is left out is finite: it is, too,
+     local one, zero = eq(b, 0), eq(a, 0) * ge(b, 0) -- differentiated
+     return where(one, 0, g * b * a ^ where(one, 1, b - 1)),
+            where(zero, 0, g * y * log(where(zero, 1, a)))
    end}
 -- Of integers, to 32 bits; of a negative exponent the reciprocal cut toward zero.
 op{name = "int_pow", nin = 2, type = "whole", cuda = "nn_pow($1, $2)", flops = 40, ref = function(a, b)

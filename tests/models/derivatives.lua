@@ -81,6 +81,18 @@ end
 function cases.logsumexp()
   return nn.stack({x, x * 0}, 2):logsumexp(2), sigmoid, slope
 end
+function cases.power_0() return x ^ 0, function() return 0 end, function() return 0 end end
+function cases.power_1() return x ^ 1, function() return 1 end, function() return 0 end end
+function cases.power_2()
+  return x ^ 2, function(v) return 2 * v end, function() return 2 end
+end
+function cases.powers() -- by tensors
+  local y = nn.pow(x, nn.tensor{0, 1, 2, 3, 0, 1, 0, 1, 2, 3, 2, 1, 0})
+  local n, power = {0, 1, 2, 3, 0, 1, 0, 1, 2, 3, 2, 1, 0}, {}
+  for i, v in ipairs(places) do power[v] = n[i] end
+  return y, function(v) return power[v] == 0 and 0 or power[v] * v ^ (power[v] - 1) end,
+         function(v) local p = power[v]; return p < 2 and 0 or p * (p - 1) * v ^ (p - 2) end
+end
 
 local y, first, second = cases[cfg.case]()
 local exact = {{}, {}}
