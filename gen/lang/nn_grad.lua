@@ -375,8 +375,8 @@ end
 local function is_row(x, y) return not same_shape(shape(x), shape(y)) end -- it broadcasts to y
 local function differentiable(x) return core.dtype(x):find("f") ~= nil end
 
--- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and of
--- how many it does.
+-- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and, for
+-- each, whether it does.
 local function gradients(loss, list)
   if type(list) ~= "table" or #list == 0 then
     fail("grad: wants a tensor, or a list of them, after the loss")
@@ -416,13 +416,13 @@ local function gradients(loss, list)
       end
     end
   end
-  local reached_some = 0
+  local depends = {}
   for i, x in ipairs(list) do
     local g = grads[core.id(x)]
-    reached_some = reached_some + (g and 1 or 0)
+    depends[i] = g ~= nil
     result[i] = g or core.full(shape(x), 0)
   end
-  return result, reached_some
+  return result, depends
 end
 tools.gradients = gradients
 

@@ -349,6 +349,19 @@ local function check_groups(groups, list)
   end
 end
 
+-- Parameters that the loss depends on, their gradients, and the names of the others: as in PyTorch,
+-- where these have no gradient, neither decay nor momentum changes them.
+local function of_the_loss(loss, list)
+  local grads, depends = tools.gradients(loss, list)
+  local kept, of_kept, apart = {}, {}, {}
+  for i, p in ipairs(list) do
+    if depends[i] then kept[#kept + 1], of_kept[#of_kept + 1] = p, grads[i]
+    else apart[#apart + 1] = core.name(p) end
+  end
+  if #kept == 0 then fail("optimize: the loss depends on no parameter") end
+  return kept, of_kept, apart
+end
+
 -- frozen: patterns that come from the command line, which sees to it that each fits (train.c).
 local function optimize(loss, given, frozen)
   local kind = type(given) == "table" and optimizers[given.optimizer]
@@ -390,10 +403,10 @@ local function optimize(loss, given, frozen)
     scale, after = loss_scale(prefix, last)
     loss = nn.reshape(loss, {1}) * scale
   end
-  local grads, used = tools.gradients(loss, list)
-  if used == 0 then fail("optimize: the loss depends on no parameter") end
+  local grads, apart
+  list, grads, apart = of_the_loss(loss, list)
   return nn.scope("optimizer_step", function()
-    local result = {parameters = list, values = {}, scale = scale}
+    local result = {parameters = list, values = {}, scale = scale, apart = apart}
     -- The squares of gradients as they are in memory: what divides them is read by updates alone.
     local squares = scale and not add and sum_of_squares(grads)
     if scale then for i, g in ipairs(grads) do grads[i] = g / scale end end
@@ -437,11 +450,11 @@ end
 tools.optimize = optimize
 
 -- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
--- parameters (of the list `parameters`, if given): in the entry at hand they, and the optimizer's
--- states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm or
--- loss_scaling), `scale` (the loss's, with loss_scaling), `finite`, `updates` (whether this step
--- does; nil: all do), and the lists `parameters` and `values`: what was updated, and what it holds
--- after the step.
+-- parameters (of the list `parameters`, if given) that it depends on: in the entry at hand they, and
+-- the optimizer's states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm
+-- or loss_scaling), `scale` (the loss's, with loss_scaling), `finite`, `updates` (whether this step
+-- does; nil: all do), the lists `parameters` and `values`: what was updated, and what it holds after
+-- the step, and `apart`, the names of what the loss does not depend on.
 --   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
 --              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
 --              weight_decay = 0 (adamw: 0.01)},

@@ -298,8 +298,8 @@ end
 -- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
 -- made of sums, means and maxima over the examples the padding of a last short batch in an
 -- evaluation counts for nothing; where it counts, as in what compares examples with each other, a
--- warning says so. It is called twice, for the entry `train`, which updates all parameters, and for
--- `eval`; inputs, parameters and states of equal names are shared. The options are those of
+-- warning says so. It is called twice, for the entry `train`, which updates all parameters that the
+-- loss depends on, and for `eval`; inputs, parameters and states of equal names are shared. The options are those of
 -- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
 -- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
 -- moving average of the weights, whose decay is t / (t + 9) at update t (from 0) where that is
@@ -396,6 +396,11 @@ function nn.train(batch, f, given)
     end
     how.weight_decay = decay
     local made = tools.optimize(loss, how, listed(set.freeze))
+    if made.apart[1] then
+      local few, more = table.concat(made.apart, ", ", 1, math.min(#made.apart, 5)), #made.apart - 5
+      local text = few .. (more > 0 and string.format(" and %d more", more) or "")
+      tools.config({apart_from_loss = text}, "of the verb")
+    end
     nn.output("train.lr", factor * set.lr)
     if set.ema > 0 then
       averaged = made.parameters

@@ -198,6 +198,14 @@ static int open_data(Train *t, Error *err) {
   return code;
 }
 
+static void warn_of_apart(const Train *t) {
+  char text[1024];
+  const char *names = setting(t, "apart_from_loss");
+  if (!names || t->silent) return;
+  snprintf(text, sizeof text, "the loss does not depend on %.900s: not updated", names);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 // The embeddings of a whole evaluation are a state; its size follows from the test set.
 static int compile_again(Train *t, Cli *cli, Error *err) {
   if (t->embedding < 0 || !t->test || cli->nset == kMostSets) return ExitOk;
@@ -363,6 +371,7 @@ static int open_all(Train *t, Cli *cli, Error *err) {
   if (!code) code = open_data(t, err);
   if (!code) code = compile_again(t, cli, err);
   if (!code) code = count_steps(t, err);
+  if (!code) warn_of_apart(t);
   if (!code) code = train_open_folder(t, err);
   return code ? code : load(t, err);
 }

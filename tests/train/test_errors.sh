@@ -38,6 +38,15 @@ layer() { # each pattern counts; the name of a layer, without *, is all that the
     ! python3 tests/train/tensors.py same "$all" "$end" conv1.weight 2>/dev/null
 }
 ok "frozen parameters" layer
+beside() { # what the loss does not depend on: no decay, no momentum, no average
+  fails 0 "warning: the loss does not depend on beside: not updated" run $data --steps 3 \
+    --set case=beside decay=0.1 --ema 0.5 --optimizer $1 --out-dir "$work/beside" || return
+  local end=$work/beside/tiny_final_weights.safetensors
+  [ "$(python3 tests/train/tensors.py values "$end" beside | sort -u)" = 2.0 ] &&
+    ! python3 tests/train/tensors.py list "$work/beside/tiny_last.safetensors" | grep '\.beside'
+}
+ok "a parameter beside the loss, sgd" beside sgd
+ok "a parameter beside the loss, adamw" beside adamw
 spoilt_start() { # weights that hold a NaN
   local file=$work/spoilt.safetensors
   cp "$work/frozen0/tiny_final_weights.safetensors" "$file" &&

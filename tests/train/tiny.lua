@@ -31,7 +31,8 @@ if cfg.case ~= "no_train" then
     if cfg.case == "steep" then loss = loss * 1e16 end
     if cfg.case == "apart" then loss = (x * x):mean{2, 3, 4} end
     if cfg.case == "no_loss" then return {accuracy = logits:accuracy(labels)} end
-    return {loss = loss, accuracy = logits:accuracy(labels)}
+    local beside = cfg.case == "beside" and nn.param("beside", {3}, 2):sum() or nil
+    return {loss = loss, accuracy = logits:accuracy(labels), beside = beside}
   end, {lr = cfg.lr0, momentum = 0.9, schedule = cfg.schedule0, epochs = 2,
         weight_decay = cfg.decay})
 end
