@@ -3,6 +3,7 @@
 #include "lang.h"
 
 #include <lauxlib.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,16 +144,22 @@ static int lua_precision(lua_State *lua) { // precision(name) -> the one before;
   return 1;
 }
 
-// kind, a, b: what a parameter or state holds at first.
-static Attr read_init(lua_State *lua, int at) {
+// kind, a, b: what a parameter or state holds at first. A plan, and fp32, have room for these
+// numbers.
+static Attr read_init(lua_State *lua, int at, const char *what) {
   static const char *const kinds[] = {"none", "constant", "normal", "uniform", NULL};
-  return (Attr){.init = luaL_checkoption(lua, at, "normal", kinds),
-                .init_a = luaL_optnumber(lua, at + 1, 0),
-                .init_b = luaL_optnumber(lua, at + 2, 1)};
+  Attr attr = {.init = luaL_checkoption(lua, at, "normal", kinds),
+               .init_a = luaL_optnumber(lua, at + 1, 0),
+               .init_b = luaL_optnumber(lua, at + 2, 1)};
+  double bad = isfinite((float)attr.init_a) ? attr.init_b : attr.init_a;
+  if (!isfinite((float)bad))
+    err_at(front_compiler(lua), front_here(lua), "%s: init: %g: wants numbers that fp32 can hold",
+           what, isnan(bad) ? fabs(bad) : bad);
+  return attr;
 }
 
 static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
-  Attr attr = read_init(lua, 3);
+  Attr attr = read_init(lua, 3, "param");
   return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
 }
 
@@ -241,7 +248,7 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
 }
 
 static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b, below)
-  Attr attr = read_init(lua, 4);
+  Attr attr = read_init(lua, 4, "state");
   attr.below = luaL_optinteger(lua, 7, 0);
   bool as_values = !strcmp(luaL_checkstring(lua, 3), "auto");
   Precision precision = front_compiler(lua)->precision;
