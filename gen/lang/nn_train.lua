@@ -268,7 +268,7 @@ end
 -- The entry `neighbours`, a block of `batch` examples at a time: of the five other examples whose
 -- embeddings lie nearest (Euclidean, fp32; at equal distance the earlier ones), the share that has
 -- the example's class, summed up over the examples of the block. Where there are fewer than five
--- others, those that are missing have another class; where some embedding is not finite, it is NaN.
+-- others, it is the share of these; where some embedding is not finite, it is NaN.
 local function find_neighbours(batch, examples, width)
   local K = 5
   local all = core.state("neighbours.embeddings", {examples, width}, "f32", "constant", 0)
@@ -287,7 +287,8 @@ local function find_neighbours(batch, examples, width)
   local near, places = nn.topk(op.where(out, -3e38, nearness), math.min(K, examples), 2)
   local same = op.eq(nn.gather(classes, places, 1),
                      nn.reshape(nn.gather(classes, rows, 1), {batch, 1})) & op.gt(near, -1e38)
-  local share = op.where(op.lt(rows, count), nn.sum(same:to("f32"), 2) * (1 / K), 0.0)
+  local others = op.max(op.min(count - 1, K), 1):to("f32")
+  local share = op.where(op.lt(rows, count), nn.sum(same:to("f32"), 2) / others, 0.0)
   local sum = op.where(nn.isfinite(nn.sum(squares)), nn.sum(share), 0 / 0)
   nn.output("neighbours.mar_at_5", nn.reshape(sum, {1}))
   core.update(first, first + batch)

@@ -162,6 +162,14 @@ static void warn_of_padding(const Train *t) {
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
+static int need_neighbours(const Train *t, Error *err) {
+  if (!t->test || t->embedding < 0 || dataset_count(t->test) > 1) return ExitOk;
+  return err_set(err, ExitBadInput,
+                 "--data %s: mar_at_5 compares embeddings of test pictures with each other: wants 2 "
+                 "or more, not 1",
+                 t->cli->data);
+}
+
 static int open_data(Train *t, Error *err) {
   if (t->images < 0) {
     t->batch = whole_setting(t, "batch", 1);
@@ -189,6 +197,7 @@ static int open_data(Train *t, Error *err) {
                    t->cli->model);
   int code = open_split(t, DatasetTrain, &t->data, err);
   if (!code && t->eval.count) code = open_split(t, DatasetTest, &t->test, err);
+  if (!code) code = need_neighbours(t, err);
   if (!code) warn_of_padding(t);
   if (!code && dataset_count(t->data) < t->batch)
     code = err_set(err, ExitBadInput,

@@ -31,7 +31,7 @@ def mar(folder):
     for i, row in enumerate(rows):
         far = sorted((sum((a - b) ** 2 for a, b in zip(row, other)), j)
                      for j, other in enumerate(rows) if j != i)
-        total += sum(labels[j] == labels[i] for _, j in far[:5]) / 5
+        total += sum(labels[j] == labels[i] for _, j in far[:5]) / min(5, len(far))
     print(total / len(rows))
 
 

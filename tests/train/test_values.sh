@@ -36,6 +36,8 @@ long && ok "an evaluation that is not finite" unknown
 saved() {
   ! python3 tests/train/tensors.py list "$work/mar/embed_last.safetensors" | grep neighbours
 }
+ok "mar_at_5 of 2 examples" mar 2
+ok "mar_at_5 of 1 example" fails 5 "mar_at_5 compares embeddings of test pictures" mar 1
 ok "mar_at_5 of 4 examples" mar 4
 ok "checkpoints hold no embeddings" saved
 picture() {
