@@ -265,11 +265,22 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
   end
   local self, any = o.include_self, nn.any(hit, axis + 1)
   local function own(none) return self and own_x or op.where(any, none, own_x) end
+  -- Its gradient is shared by all that are equal to it, what was there before among them.
+  local function extreme(of_two, f, none)
+    local all, before = op.where(hit, nn.unsqueeze(taken, axis), none), own(none)
+    local y = of_two(before, f(all, axis + 1))
+    return nn.custom_gradient(y, {before, all}, function(g)
+      local itself = op.eq(before, y):to("f32")
+      local others = (op.eq(all, nn.unsqueeze(y, axis + 1)) & hit):to("f32")
+      local share = g / (itself + nn.sum(others, axis + 1))
+      return share * itself, nn.unsqueeze(share, axis + 1) * others
+    end)
+  end
   local function result()
     if reduce == "sum" then return own(zero) + summed(zero) end
     if reduce == "prod" then return own(one) * reduced(nn.prod, one) end
-    if reduce == "amax" then return op.maximum(own(least(x)), reduced(nn.amax, least(x))) end
-    if reduce == "amin" then return op.minimum(own(most(x)), reduced(nn.amin, most(x))) end
+    if reduce == "amax" then return extreme(op.maximum, nn.amax, least(x)) end
+    if reduce == "amin" then return extreme(op.minimum, nn.amin, most(x)) end
     if not tools.is_float(x) then
       local count = nn.sum(hit, axis + 1) + (self and 1 or 0)
       return op.floordiv(own(0) + summed(0), op.max(count, 1))

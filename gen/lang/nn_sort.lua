@@ -113,6 +113,16 @@ local function without(y, x, axis, given, keep)
   return op.reshape(y, {dims = ones})
 end
 
+-- The value of the elements of x at a place, whose gradient all share that are equal to it, as in
+-- PyTorch where no axis is given.
+local function shared(value, flat)
+  return nn.custom_gradient(value, {flat}, function(g)
+    local chosen = op.eq(flat, value) | (op.ne(flat, flat) & op.ne(value, value))
+    local share = chosen:to("f32")
+    return share * (g / nn.sum(share, 1, true))
+  end)
+end
+
 -- The middle one (of two the lower) of all elements, or of those along an axis, and then its place;
 -- NaN, and the place of the first, where one is.
 define("median(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
@@ -122,6 +132,7 @@ define("median(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
   if is_float(x) then
     place = op.where(nn.any(nn.isnan(flat), a, true), nn.argmax(flat, a, true), place)
     value = op.take_along(flat, place, {axis = a - 1})
+    if axis == nil then value = shared(value, flat) end
   end
   value = without(value, x, a, axis, keep)
   if axis == nil then return value end
@@ -203,9 +214,9 @@ define("nanmedian(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
   local flat, a = along_or_all("nanmedian", x, axis)
   local middle = op.floordiv(op.max(nn.sum(op.eq(flat, flat), a, true) - 1, 0), 2)
   local place = op.take_along(nn.argsort(flat, a), middle, {axis = a - 1}) -- NaN comes last
-  local value = without(op.take_along(flat, place, {axis = a - 1}), x, a, axis, keep)
-  if axis == nil then return value end
-  return value, without(place, x, a, axis, keep)
+  local value = op.take_along(flat, place, {axis = a - 1})
+  if axis == nil then return without(shared(value, flat), x, a, axis, keep) end
+  return without(value, x, a, axis, keep), without(place, x, a, axis, keep)
 end)
 -- The value that occurs most often along an axis (of several the smallest), and the last place of
 -- it.

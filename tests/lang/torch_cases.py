@@ -804,6 +804,16 @@ section("edges", {"q": TIES, "z": ZEROS, "x": floats(2, 3), "p": floats(2, 3, 9,
      lambda q, z, x, p, l: gradient(lambda v: F.max_pool1d(v, 2, 1), l)),
     ("(nn.grad(p:max_pool2d({3, 2}, {stride = 2, pad = 1}):square():sum(), p))",
      lambda q, z, x, p, l: gradient(lambda v: F.max_pool2d(v, (3, 2), 2, 1).square(), p)),
+    ("(nn.grad(q:median(), q))", lambda q, *_: gradient(lambda v: v.median(), q)),
+    ("(nn.grad(nn.where(z:eq(5), 0 / 0, z):nanmedian(), z))",
+     lambda q, z, *_: gradient(lambda v: v.masked_fill(v == 5, float("nan")).nanmedian(), z)),
+    ("(nn.grad(q:ravel():scatter_reduce(1, nn.index({16}, 1) // 4, q:ravel(), 'amax')"
+     ":square():sum(), q))", lambda q, *_: gradient(lambda v: v.ravel().scatter_reduce(
+         0, torch.arange(16) // 4, v.ravel(), "amax").square(), q)),
+    ("(nn.grad((q + 3):ravel():scatter_reduce(1, nn.index({16}, 1) // 4, q:ravel(), 'amin', "
+     "{include_self = false}):exp():sum(), q))",
+     lambda q, *_: gradient(lambda v: (v + 3).ravel().scatter_reduce(
+         0, torch.arange(16) // 4, v.ravel(), "amin", include_self=False).exp(), q)),
     ("(nn.grad(z:prod(2):sum(), z))", lambda q, z, *_: gradient(lambda v: v.prod(1), z)),
     ("(nn.grad(z:prod(), z))", lambda q, z, *_: gradient(lambda v: v.prod(), z)),
     ("(nn.grad((z - z):norm(), z))", lambda q, z, *_: gradient(lambda v: (v - v).norm(), z)),
