@@ -205,12 +205,12 @@ static bool exists(const char *path) {
 int train_say_kept(const Train *t, Error *err) {
   char path[4096];
   Buffer text = {0};
-  bool last = t->saved >= 0 || t->cli->resume;
   path_of(t, "last", path, sizeof path);
+  bool last = (t->saved >= 0 || t->cli->resume) && exists(path);
   if (last)
     buffer_put(&text, "%s of step %lld", path, (long long)(t->saved < 0 ? t->first : t->saved));
   path_of(t, "best", path, sizeof path);
-  if (t->has_stored) buffer_put(&text, "%s%s", last ? ", " : "", path);
+  if (t->has_stored && exists(path)) buffer_put(&text, "%s%s", last ? ", " : "", path);
   if (!text.text) buffer_put(&text, "no weights");
   path_of(t, "final_weights", path, sizeof path);
   if (exists(path)) buffer_put(&text, "; %s is of an earlier one", path);

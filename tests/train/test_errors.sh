@@ -38,6 +38,14 @@ layer() { # each pattern counts; the name of a layer, without *, is all that the
     ! python3 tests/train/tensors.py same "$all" "$end" conv1.weight 2>/dev/null
 }
 ok "frozen parameters" layer
+ended() { wait $run; local code=$?; cat "$1.err"; return $code; }
+removed() { # the folder, while the run goes on
+  begin "$work/gone" --epochs 2000000 && logged "$work/gone" 40 || return
+  until [ -e "$work/gone/tiny_best.safetensors" ]; do kill -0 $run || return; sleep 0.01; done
+  mv "$work/gone" "$work/gone.aside" && kill -INT $run
+  fails 5 "there is of this run: no weights" ended "$work/gone"
+}
+ok "a folder that is removed" removed
 beside() { # what the loss does not depend on: no decay, no momentum, no average
   fails 0 "warning: the loss does not depend on beside: not updated" run $data --steps 3 \
     --set case=beside decay=0.1 --ema 0.5 --optimizer $1 --out-dir "$work/beside" || return
