@@ -2,11 +2,10 @@
 //
 // In the order data passes: find libraries, open a device, load a plan on it (compile its kernels,
 // take its memory), fill its parameters, set inputs, run an entry (at once, step by step, or as a
-// replayed graph), read outputs. Each group carries the name of the file that implements it.
-//
-// Every function that can fail returns an ExitCode and, unless that is ExitOk, fills *err. The
-// library never prints and never exits; warnings go to the log callback. One thread at a time may
-// use a Device and what is loaded on it. Options structs may be all zero: that is the default.
+// replayed graph), read outputs. Each group carries the name of the file that implements it. Every
+// function that can fail returns an ExitCode and, unless that is ExitOk, fills *err. The library
+// never prints and never exits; warnings go to the log callback. One thread at a time may use a
+// Device and what is loaded on it. Options structs may be all zero: that is the default.
 #ifndef NNGEN_RUNTIME_H
 #define NNGEN_RUNTIME_H
 
@@ -27,6 +26,7 @@ typedef struct Log {
 typedef struct Progress {
   void (*step)(void *user, const char *what, int done, int total); // may be NULL
   void *user;
+  void (*compiling)(void *user, int compiled, int cached); // before any is; may be NULL
 } Progress;
 
 // ---- find.c: which libraries there are -------------------------------------------------------

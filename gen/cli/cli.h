@@ -82,6 +82,7 @@ int pick_kernels(const Graph *graph, const char *option, const char *word, Group
 
 // ---- progress.c: one line on a terminal, nothing elsewhere -------------------------------------
 Progress progress_bar(void);
+Progress progress_lines(void); // elsewhere a line before kernels are compiled
 // Draws it in place of the one before, cut to the terminal's width: "step [####....] 12/440 ...".
 void progress_draw(const char *what, int64_t done, int64_t total, const char *after);
 void progress_end(void);

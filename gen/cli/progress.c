@@ -39,7 +39,19 @@ void progress_end(void) {
 }
 
 Progress progress_bar(void) {
-  return (Progress){isatty(STDERR_FILENO) ? step : NULL, NULL};
+  return (Progress){isatty(STDERR_FILENO) ? step : NULL, NULL, NULL};
+}
+
+static void say_compiling(void *user, int compiled, int cached) {
+  (void)user;
+  fprintf(stderr, "compiling %d kernel%s", compiled, compiled == 1 ? "" : "s");
+  fprintf(stderr, cached ? "; %d from the cache\n" : "\n", cached);
+}
+
+Progress progress_lines(void) {
+  Progress bar = progress_bar();
+  if (!bar.step) bar.compiling = say_compiling;
+  return bar;
 }
 
 static void write_line(void *user, LogLevel level, const char *message) {

@@ -261,7 +261,7 @@ static int load(Train *t, Error *err) {
   const Cli *cli = t->cli;
   JitOptions jit = {.cuda_path = cli->cuda_path,
                     .cache_dir = cli->no_cache ? "" : cli->cache_dir,
-                    .progress = cli->quiet ? (Progress){0} : progress_bar(),
+                    .progress = cli->quiet ? (Progress){0} : progress_lines(),
                     .log = log_to_stderr()};
   range_push(t->device, "memory");
   int code = load_plan(t->device, t->plan, &jit, &t->loaded, err);

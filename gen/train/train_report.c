@@ -78,6 +78,9 @@ void train_report_begin(const Train *t) {
   }
   printf("step      %d kernels in one graph; evaluation %d\n", train_launches(t, "train"),
          train_launches(t, "eval"));
+  const JitReport *jit = load_report(t->loaded);
+  printf("compile   %d kernels compiled, %d from the cache, %.3g s\n", jit->compiled, jit->cached,
+         jit->seconds);
   printf("memory    arena %.4g MB; parameters, states, inputs and outputs %.4g MB\n",
          (double)t->plan->arena_bytes / 1e6, (double)t->plan->static_bytes / 1e6);
   if (t->cli->weights)

@@ -117,6 +117,7 @@ static json_t *summary_json(const TrainSummary *s, const Operation *all, int cou
 static int print_json(const Train *t, const TrainSummary *s, const Operation *all, int count,
                       Error *err) {
   json_t *eval = values_json(&t->eval, true);
+  const JitReport *jit = load_report(t->loaded);
   json_object_update_new(eval, values_json(&t->near, true));
   json_t *o =
       json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:f, s:i, s:I, s:o, s:o, s:o}", "schema_version", 1,
@@ -125,6 +126,9 @@ static int print_json(const Train *t, const TrainSummary *s, const Operation *al
                 train_now() - t->begin, "kernels", train_launches(t, "train"), "arena_bytes",
                 (json_int_t)t->plan->arena_bytes, "train", values_json(&t->metrics, false), "eval",
                 eval, "summary", summary_json(s, all, count));
+  json_object_update_new(o, json_pack("{s:f, s:i, s:i, s:i}", "compile_seconds", jit->seconds,
+                                      "compiled", jit->compiled, "cached", jit->cached, "shared",
+                                      jit->shared));
   int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
   json_decref(o);
   printf("\n");

@@ -178,6 +178,13 @@ static bool is_damaged(const char *wrong) {
   return wrong != kNoMemory;
 }
 
+bool cache_has(const Cache *cache, CacheKey key) {
+  char path[600];
+  if (!cache->dir) return false;
+  entry_path(cache, key, path, sizeof path);
+  return !access(path, R_OK);
+}
+
 bool cache_get(Cache *cache, CacheKey key, CacheItem *item) {
   char path[600];
   bool missing = false;

@@ -132,6 +132,17 @@ static void sum_up(const JitBuild *build, double begin, JitReport *report) {
   }
 }
 
+// How many programs will be compiled, and come from the cache, as far as names of files tell.
+static void announce(const JitBuild *build) {
+  const Progress *progress = &build->options->progress;
+  int count[2] = {0, 0};
+  if (!progress->compiling) return;
+  for (int i = 0; i < build->plan->nkernels; i++)
+    if (build->wanted[i] && build->images[i].same == i)
+      count[cache_has(&build->cache, build->keys[i])]++;
+  if (count[0]) progress->compiling(progress->user, count[0], count[1]);
+}
+
 static int build_all(JitBuild *build, Error *err) {
   char compiler[512];
   if (!allocate(build)) return heap_error(err, "compiling kernels");
@@ -141,6 +152,7 @@ static int build_all(JitBuild *build, Error *err) {
   for (int i = 0; i < build->plan->nentries; i++) want_entry(build, &build->plan->entries[i]);
   cache_open(build->options->cache_dir, &build->options->log, &build->cache);
   find_order(build);
+  announce(build);
   run_pool(build);
   if (build->failed_kernel >= 0) {
     *err = build->failure;

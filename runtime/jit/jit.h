@@ -32,6 +32,7 @@ typedef struct Cache {
 // may get and put at the same time.
 void cache_open(const char *dir, const Log *log, Cache *cache);
 bool cache_get(Cache *cache, CacheKey key, CacheItem *item);
+bool cache_has(const Cache *cache, CacheKey key); // a file of this key, which is not read
 void cache_put(Cache *cache, CacheKey key, const CacheItem *item);
 void cache_close(Cache *cache); // drops the least recently used entries beyond the limit
 void cache_evict(const char *dir, int64_t limit);

@@ -464,6 +464,18 @@ same() {
 }
 ok "the same bits kernel by kernel" same
 
+compiled() { # said before it is done, and how long it took; from the cache, nothing is
+  local run="build/nngen train tests/train/tiny.lua --data $work/data --steps 1 --out-dir $work/compiled
+    --cache-dir $work/compiled_cache" count
+  $run >"$work/first" 2>"$work/said" && $run --json >"$work/second" 2>"$work/said_again" || return
+  count=$(sed -n 's/^compiling \([0-9]*\) kernels$/\1/p' "$work/said")
+  [ "$(head -1 "$work/said")" = "compiling $count kernels" ] &&
+    grep -qE "^compile   $count kernels compiled, 0 from the cache, [0-9.]+ s$" "$work/first" &&
+    ! grep compiling "$work/said_again" && grep -q '"compiled": 0,' "$work/second" &&
+    grep -q "\"cached\": $count," "$work/second" && grep -q '"compile_seconds": 0' "$work/second"
+}
+ok "kernels that are compiled are said to be, before that" compiled
+
 # bar COLUMNS PATTERN: on a terminal steps are one line, drawn again, that never wraps
 bar() {
   rm -rf "$work/bar"
