@@ -125,7 +125,7 @@ typedef struct Scaling { // pictures that are read in another size than theirs
   bool others;       // there are other sizes
 } Scaling;
 Scaling dataset_scaling(const Dataset *dataset);
-typedef struct Ignored { // files beside the pictures that are none
+typedef struct Ignored { // files beside the pictures that are none, or of no class
   int64_t count;
   const char *first; // its path, or NULL
 } Ignored;

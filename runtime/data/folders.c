@@ -175,15 +175,15 @@ static int read_class(Dataset *dataset, const char *folder, int label, Error *er
   for (int i = 0; i < files.count && !rc; i++) {
     const char *name = files.entries[i]->d_name;
     dataset_path(folder, name, path);
-    rc = named_png(name) ? add_picture(dataset, path, label, err)
-                         : note_ignored(dataset, path, err);
+    rc =
+        named_png(name) ? add_picture(dataset, path, label, err) : note_ignored(dataset, path, err);
   }
   if (!rc && dataset->count == before) rc = refuse_empty(folder, err);
   free_listing(&files);
   return rc;
 }
 
-// A class of the test set must be one of the training set; other files are ignored.
+// A class of the test set must be one of the training set; files beside the classes are ignored.
 static int read_split(Dataset *dataset, const char *folder, Error *err) {
   char path[PathRoom];
   Listing found;
@@ -191,11 +191,13 @@ static int read_split(Dataset *dataset, const char *folder, Error *err) {
   for (int i = 0; i < found.count && !rc; i++) {
     const char *name = found.entries[i]->d_name;
     dataset_path(folder, name, path);
-    if (!is_folder(path)) continue;
     int label = find_class(dataset, name);
-    rc = label < 0 ? err_set(err, ExitBadInput,
-                             "PNG folders '%s': train/ has no class of that name", path)
-                   : read_class(dataset, path, label, err);
+    if (!is_folder(path))
+      rc = note_ignored(dataset, path, err);
+    else
+      rc = label < 0 ? err_set(err, ExitBadInput,
+                               "PNG folders '%s': train/ has no class of that name", path)
+                     : read_class(dataset, path, label, err);
   }
   free_listing(&found);
   return rc;

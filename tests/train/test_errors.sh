@@ -206,10 +206,10 @@ scaled() { # pictures of another size than the model's
       <(echo "scaled    2 of 16 test pictures, of 8 x 9 pixels (width, height), to 8 x 8")
 }
 ok "pictures that are scaled" scaled
-ignored() { # what is no PNG by its name
-  touch "$work/scaled/train/c/"{0.jpg,1.jpg} && run --data "$work/scaled" --steps 1 \
+ignored() { # what is no PNG by its name, or lies beside the classes
+  touch "$work/scaled/train/c/"{0.jpg,1.jpg} "$work/scaled/train/z.png" && run --data "$work/scaled" --steps 1 \
     --out-dir "$work/w" >"$work/said" && grep "^ignored" "$work/said" | diff - \
-    <(echo "ignored   2 training files that are no PNG, the first '$work/scaled/train/c/0.jpg'")
+    <(echo "ignored   3 training files that are no PNG of a class, the first '$work/scaled/train/c/0.jpg'")
 }
 ok "files beside pictures" ignored
 flipped() { # a byte of its pixels, before the first step
