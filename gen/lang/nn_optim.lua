@@ -217,7 +217,7 @@ tools.check_milestones = check_milestones
 -- ---- one step -----------------------------------------------------------------------------------
 
 -- Does a name, or a layer that contains it, fit a pattern in which * stands for anything?
--- train_save.c has the same rule (train_fits).
+-- train_begin.c has the same rule (train_fits).
 local function fits(pattern, name)
   local star = pattern:find("*", 1, true)
   if not star then return pattern == name or name:sub(1, #pattern + 1) == pattern .. "." end

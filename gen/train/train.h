@@ -115,8 +115,15 @@ int train_keep_best(Train *t, Error *err);  // the states as they are now, in me
 int train_write_best(Train *t, Error *err); // what is kept, if anything
 void train_drop_best(Train *t);
 int train_say_kept(const Train *t, Error *err); // adds to an error what there is of this run
-int train_open_params(Train *t, Error *err);    // from --resume, --init with --reset, or the seed
 bool train_is_weight(const Train *t, const char *name);
+bool train_is_kept(const char *name); // in a checkpoint
+bool train_has_file(const char *path);
+void train_path(const Train *t, const char *kind, char *path, size_t size); // of "last", say
+int64_t train_pictures(const Train *t); // for training; 0: the model generates its data
+int train_open_log(Train *t, int64_t step, Error *err); // a resumed one keeps lines up to the step
+
+// train_begin.c: parameters and states from --resume, --init with --reset, or the seed.
+int train_open_params(Train *t, Error *err);
 // Does a pattern of the list, separated by commas, match the name, or a layer that contains it?
 bool train_fits(const char *patterns, const char *name);
 

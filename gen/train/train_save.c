@@ -1,5 +1,4 @@
-// train_save.c: the output folder of a training run: its lock, log and checkpoints; and the initial
-// parameters of a run.
+// train_save.c: the output folder of a training run: its lock, log and checkpoints.
 #include "train.h"
 
 #include <errno.h>
@@ -11,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void path_of(const Train *t, const char *kind, char *path, size_t size) {
+void train_path(const Train *t, const char *kind, char *path, size_t size) {
   snprintf(path, size, "%s/%s_%s.safetensors", t->folder, t->model, kind);
 }
 
@@ -58,7 +57,7 @@ int train_open_folder(Train *t, Error *err) {
 }
 
 // The log of a resumed run keeps the lines up to the checkpoint's step.
-static int open_log(Train *t, int64_t step, Error *err) {
+int train_open_log(Train *t, int64_t step, Error *err) {
   if (t->silent || t->cli->profile_step) return ExitOk;
   int code = runlog_open(t->folder, t->cli->resume, t->cli->tensorboard, &t->log, err);
   return code || !t->cli->resume ? code : runlog_cut(t->log, step, err);
@@ -83,7 +82,7 @@ typedef struct Notes { // the metadata of a checkpoint: what a resumed run needs
   const char *pairs[24];
 } Notes;
 
-static int64_t pictures(const Train *t) { // for training; 0: the model generates its data
+int64_t train_pictures(const Train *t) {
   return t->data ? dataset_count(t->data) : 0;
 }
 
@@ -105,7 +104,7 @@ static void make_notes(const Train *t, bool weights_alone, const double *best, N
   snprintf(notes->step, sizeof notes->step, "%lld", (long long)t->done);
   snprintf(notes->batch, sizeof notes->batch, "%lld", (long long)t->batch);
   snprintf(notes->seed, sizeof notes->seed, "%lld", (long long)t->seed);
-  snprintf(notes->pictures, sizeof notes->pictures, "%lld", (long long)pictures(t));
+  snprintf(notes->pictures, sizeof notes->pictures, "%lld", (long long)train_pictures(t));
   snprintf(notes->bad, sizeof notes->bad, "%lld", (long long)t->bad_epochs);
   used = snprintf(notes->sums, sizeof notes->sums, "%.17g", m->weight);
   for (int i = 0; i < m->count; i++)
@@ -128,7 +127,7 @@ static void make_notes(const Train *t, bool weights_alone, const double *best, N
   note(notes, &count, "nngen_best", notes->best);
 }
 
-static bool is_kept(const char *name) { // in a checkpoint; neighbours: of an evaluation alone
+bool train_is_kept(const char *name) { // in a checkpoint; neighbours: of an evaluation alone
   return strncmp(name, "neighbours.", strlen("neighbours."));
 }
 
@@ -154,7 +153,7 @@ static int take_states(const Train *t, bool weights_alone, const double *best, S
   if (code) return free(s), *out = NULL, code;
   s->kept = base_alloc((size_t)s->count, sizeof *s->kept);
   for (int i = 0; i < s->count; i++)
-    if (weights_alone ? train_is_weight(t, s->all[i].name) : is_kept(s->all[i].name))
+    if (weights_alone ? train_is_weight(t, s->all[i].name) : train_is_kept(s->all[i].name))
       s->kept[s->nkept++] = s->all[i];
   if (weights_alone) take_averages(t, s->kept, s->nkept, s->all, s->count);
   make_notes(t, weights_alone, best, &s->notes);
@@ -167,7 +166,7 @@ int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
   if (t->silent) return ExitOk;
   int code = take_states(t, weights_alone, t->has_stored ? &t->stored : NULL, &s, err);
   if (code) return code;
-  path_of(t, kind, path, sizeof path);
+  train_path(t, kind, path, sizeof path);
   code = weights_alone ? weights_write(path, s->kept, s->nkept, s->notes.pairs, err)
                        : checkpoint_write(path, s->kept, s->nkept, s->notes.pairs, err);
   if (!code && !strcmp(kind, "last")) t->saved = t->done;
@@ -189,7 +188,7 @@ int train_write_best(Train *t, Error *err) {
   char path[4096];
   Saving *s = t->unwritten;
   if (!s) return ExitOk;
-  path_of(t, "best", path, sizeof path);
+  train_path(t, "best", path, sizeof path);
   int code = checkpoint_write(path, s->kept, s->nkept, s->notes.pairs, err);
   if (code) return code;
   t->has_stored = t->wrote_best = true;
@@ -198,186 +197,24 @@ int train_write_best(Train *t, Error *err) {
   return ExitOk;
 }
 
-static bool exists(const char *path) {
+bool train_has_file(const char *path) {
   return !access(path, F_OK);
 }
 
 int train_say_kept(const Train *t, Error *err) {
   char path[4096];
   Buffer text = {0};
-  path_of(t, "last", path, sizeof path);
-  bool last = (t->saved >= 0 || t->cli->resume) && exists(path);
+  train_path(t, "last", path, sizeof path);
+  bool last = (t->saved >= 0 || t->cli->resume) && train_has_file(path);
   if (last)
     buffer_put(&text, "%s of step %lld", path, (long long)(t->saved < 0 ? t->first : t->saved));
-  path_of(t, "best", path, sizeof path);
-  if (t->has_stored && exists(path)) buffer_put(&text, "%s%s", last ? ", " : "", path);
+  train_path(t, "best", path, sizeof path);
+  if (t->has_stored && train_has_file(path)) buffer_put(&text, "%s%s", last ? ", " : "", path);
   if (!text.text) buffer_put(&text, "no weights");
-  path_of(t, "final_weights", path, sizeof path);
-  if (exists(path)) buffer_put(&text, "; %s is of an earlier one", path);
+  train_path(t, "final_weights", path, sizeof path);
+  if (train_has_file(path)) buffer_put(&text, "; %s is of an earlier one", path);
   int code =
       err_set(err, err->code, "%.1500s; there is of this run: %.2000s", err->message, text.text);
   buffer_free(&text);
   return code;
-}
-
-// ---- resuming ---------------------------------------------------------------------------------
-
-static int check_number(const Weights *weights, const char *key, const char *option, int64_t now,
-                        const char *path, Error *err) {
-  const char *then = weights_metadata(weights, key);
-  if (then && atoll(then) == now) return ExitOk;
-  return err_set(err, ExitUsage, "--resume: %s was made with --%s %s, not %lld", path, option,
-                 then ? then : "?", (long long)now);
-}
-
-// A run resumes with the model, dtype, batch, seed and data of its checkpoint.
-static int check_same(const Train *t, const Weights *weights, const char *path, Error *err) {
-  const char *model = weights_metadata(weights, "nngen_model"),
-             *dtype = weights_metadata(weights, "nngen_dtype");
-  if (!model || !dtype)
-    return err_set(err, ExitBadInput, "--resume: %s is not a checkpoint of nngen train", path);
-  if (strcmp(model, t->model))
-    return err_set(err, ExitBadInput, "--resume: %s is of the model %s, not %s", path, model,
-                   t->model);
-  if (strcmp(dtype, t->cli->dtype))
-    return err_set(err, ExitUsage,
-                   "--resume: %s was made in %s, this run is in %s: resume with the same --amp and "
-                   "--dtype",
-                   path, dtype, t->cli->dtype);
-  int code = check_number(weights, "nngen_batch", "batch", t->batch, path, err);
-  if (!code) code = check_number(weights, "nngen_seed", "seed", t->seed, path, err);
-  const char *then = weights_metadata(weights, "nngen_pictures");
-  if (code || (then && atoll(then) == pictures(t))) return code;
-  return err_set(err, ExitUsage,
-                 "--resume: %s was made of %s pictures for training, --data has %lld: give it the "
-                 "same, or take its weights alone: --init",
-                 path, then ? then : "?", (long long)pictures(t));
-}
-
-// Settings of the model may differ from the checkpoint's as long as the states are the same ones,
-// as the rate of a dropout or a schedule's length may; but the run is not the one that was begun.
-static void warn_of_settings(const Train *t, const Weights *weights, const char *path) {
-  const char *line = weights_metadata(weights, "nngen_settings");
-  Buffer text = {0};
-  for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
-    int length = (int)strcspn(line, "\n"), name = (int)strcspn(line, "=\n");
-    for (int i = 0; i < t->compiler.nsettings; i++) {
-      const Setting *now = &t->compiler.settings[i];
-      const char *then = line + name + 1;
-      int size = length - name - 1;
-      bool same = (int)strlen(now->value) == size && !strncmp(now->value, then, (size_t)size);
-      if (same || (int)strlen(now->name) != name || strncmp(now->name, line, (size_t)name)) continue;
-      buffer_put(&text, "%s%.*s, not %s", text.text ? "; " : "", length, line, now->value);
-    }
-  }
-  if (text.text) {
-    char all[4096];
-    snprintf(all, sizeof all, "--resume: %.1500s was made with %.2000s", path, text.text);
-    log_to_stderr().write(NULL, LogWarning, all);
-  }
-  buffer_free(&text);
-}
-
-// Another optimizer, averages that are begun or left out, other frozen layers: other states.
-static int check_states(const Train *t, const Weights *weights, const char *path, Error *err) {
-  static const char why[] = "; resume with that run's --optimizer, --amp, --ema, --accumulate and "
-                            "--freeze, or take its weights alone: --init";
-  for (int i = 0; i < t->plan->ntensors; i++) {
-    const PlanTensor *p = &t->plan->tensors[i];
-    if (params_has(p) && is_kept(p->name) && !weights_find(weights, p->name))
-      return err_set(err, ExitUsage, "--resume: %s has no '%s'%s", path, p->name, why);
-  }
-  for (int i = 0; i < weights_count(weights); i++) {
-    const WeightTensor *w = weights_at(weights, i);
-    bool found = false;
-    for (int j = 0; j < t->plan->ntensors && !found; j++)
-      found = params_has(&t->plan->tensors[j]) && !strcmp(t->plan->tensors[j].name, w->name);
-    if (!found)
-      return err_set(err, ExitUsage, "--resume: %s has '%s', which this run does not need%s", path,
-                     w->name, why);
-  }
-  return ExitOk;
-}
-
-static void take_notes(Train *t, const Weights *weights) {
-  const char *step = weights_metadata(weights, "nngen_step"),
-             *best = weights_metadata(weights, "nngen_best"),
-             *sums = weights_metadata(weights, "nngen_epoch_sums"),
-             *bad = weights_metadata(weights, "nngen_bad_epochs");
-  if (best && isfinite(atof(best))) // NaN, once kept as the best, is none
-    t->has_best = t->has_stored = true, t->best = t->stored = atof(best);
-  if (step) t->first = atoll(step);
-  if (bad) t->bad_epochs = atoll(bad);
-  char *at = (char *)sums;
-  if (sums) t->metrics.weight = strtod(sums, &at);
-  for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.sum[i] = strtod(at, &at);
-  for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.missed[i] = strtod(at, &at);
-}
-
-static int resume(Train *t, Error *err) {
-  char path[4096], previous[4200], *fell_back = NULL;
-  Weights *weights = NULL;
-  path_of(t, "last", path, sizeof path);
-  snprintf(previous, sizeof previous, "%s.previous", path);
-  if (!exists(path) && !exists(previous))
-    return err_set(err, ExitBadInput,
-                   "--resume: there is no checkpoint %s; leave out --resume to start from scratch",
-                   path);
-  int code = checkpoint_open(path, &weights, &fell_back, err);
-  if (!code && fell_back) log_to_stderr().write(NULL, LogWarning, fell_back);
-  free(fell_back);
-  if (!code) code = check_same(t, weights, path, err);
-  if (!code) code = check_states(t, weights, path, err);
-  if (!code) warn_of_settings(t, weights, path);
-  const char *step = code ? NULL : weights_metadata(weights, "nngen_step");
-  if (!code) code = open_log(t, step ? atoll(step) : 0, err);
-  if (code) {
-    weights_close(weights);
-    return code;
-  }
-  take_notes(t, weights);
-  return params_of_weights(weights, path, (uint64_t)t->seed, &t->params, err);
-}
-
-// ---- beginning --------------------------------------------------------------------------------
-
-// * stands for any characters.
-static bool fits(const char *pattern, const char *name) {
-  if (*pattern == '*') return fits(pattern + 1, name) || (*name && fits(pattern, name + 1));
-  if (!*pattern || *pattern == ',') return !*name || *name == '.';
-  return *pattern == *name && fits(pattern + 1, name + 1);
-}
-
-bool train_fits(const char *patterns, const char *name) {
-  const char *next = strchr(patterns, ',');
-  return fits(patterns, name) || (next && train_fits(next + 1, name));
-}
-
-// --init takes parameters alone: optimizer states and the step count start from scratch.
-static ParamsFrom choose(void *user, const PlanTensor *tensor) {
-  const Train *t = user;
-  if (!train_is_weight(t, tensor->name)) return ParamsSeed;
-  return t->cli->reset && train_fits(t->cli->reset, tensor->name) ? ParamsSeed : ParamsFile;
-}
-
-static void warn_of_earlier(const Train *t) {
-  char path[4096], text[4400];
-  path_of(t, "last", path, sizeof path);
-  if (t->silent || t->cli->profile_step || !exists(path)) return;
-  snprintf(text, sizeof text,
-           "this run replaces %s of an earlier one: --resume continues that, another --out-dir "
-           "keeps it",
-           path);
-  log_to_stderr().write(NULL, LogWarning, text);
-}
-
-int train_open_params(Train *t, Error *err) {
-  if (t->cli->resume) return resume(t, err);
-  int code =
-      t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
-  if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);
-  if (!code && t->cli->weights) params_choose(t->params, choose, t);
-  if (!code) code = params_check(t->params, t->plan, err);
-  if (!code) warn_of_earlier(t);
-  return code ? code : open_log(t, 0, err);
 }

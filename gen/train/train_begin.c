@@ -1,0 +1,169 @@
+// train_begin.c: what a training run begins with: a checkpoint (--resume), the weights of a file
+// (--init), or the seed.
+#include "train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- resuming ---------------------------------------------------------------------------------
+
+static int check_number(const Weights *weights, const char *key, const char *option, int64_t now,
+                        const char *path, Error *err) {
+  const char *then = weights_metadata(weights, key);
+  if (then && atoll(then) == now) return ExitOk;
+  return err_set(err, ExitUsage, "--resume: %s was made with --%s %s, not %lld", path, option,
+                 then ? then : "?", (long long)now);
+}
+
+// A run resumes with the model, dtype, batch, seed and data of its checkpoint.
+static int check_same(const Train *t, const Weights *weights, const char *path, Error *err) {
+  const char *model = weights_metadata(weights, "nngen_model"),
+             *dtype = weights_metadata(weights, "nngen_dtype");
+  if (!model || !dtype)
+    return err_set(err, ExitBadInput, "--resume: %s is not a checkpoint of nngen train", path);
+  if (strcmp(model, t->model))
+    return err_set(err, ExitBadInput, "--resume: %s is of the model %s, not %s", path, model,
+                   t->model);
+  if (strcmp(dtype, t->cli->dtype))
+    return err_set(err, ExitUsage,
+                   "--resume: %s was made in %s, this run is in %s: resume with the same --amp and "
+                   "--dtype",
+                   path, dtype, t->cli->dtype);
+  int code = check_number(weights, "nngen_batch", "batch", t->batch, path, err);
+  if (!code) code = check_number(weights, "nngen_seed", "seed", t->seed, path, err);
+  const char *then = weights_metadata(weights, "nngen_pictures");
+  if (code || (then && atoll(then) == train_pictures(t))) return code;
+  return err_set(err, ExitUsage,
+                 "--resume: %s was made of %s pictures for training, --data has %lld: give it the "
+                 "same, or take its weights alone: --init",
+                 path, then ? then : "?", (long long)train_pictures(t));
+}
+
+// Settings of the model may differ from the checkpoint's as long as the states are the same ones,
+// as the rate of a dropout or a schedule's length may; but the run is not the one that was begun.
+static void warn_of_settings(const Train *t, const Weights *weights, const char *path) {
+  const char *line = weights_metadata(weights, "nngen_settings");
+  Buffer text = {0};
+  for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    int length = (int)strcspn(line, "\n"), name = (int)strcspn(line, "=\n");
+    for (int i = 0; i < t->compiler.nsettings; i++) {
+      const Setting *now = &t->compiler.settings[i];
+      const char *then = line + name + 1;
+      int size = length - name - 1;
+      bool same = (int)strlen(now->value) == size && !strncmp(now->value, then, (size_t)size);
+      if (same || (int)strlen(now->name) != name || strncmp(now->name, line, (size_t)name)) continue;
+      buffer_put(&text, "%s%.*s, not %s", text.text ? "; " : "", length, line, now->value);
+    }
+  }
+  if (text.text) {
+    char all[4096];
+    snprintf(all, sizeof all, "--resume: %.1500s was made with %.2000s", path, text.text);
+    log_to_stderr().write(NULL, LogWarning, all);
+  }
+  buffer_free(&text);
+}
+
+// Another optimizer, averages that are begun or left out, other frozen layers: other states.
+static int check_states(const Train *t, const Weights *weights, const char *path, Error *err) {
+  static const char why[] = "; resume with that run's --optimizer, --amp, --ema, --accumulate and "
+                            "--freeze, or take its weights alone: --init";
+  for (int i = 0; i < t->plan->ntensors; i++) {
+    const PlanTensor *p = &t->plan->tensors[i];
+    if (params_has(p) && train_is_kept(p->name) && !weights_find(weights, p->name))
+      return err_set(err, ExitUsage, "--resume: %s has no '%s'%s", path, p->name, why);
+  }
+  for (int i = 0; i < weights_count(weights); i++) {
+    const WeightTensor *w = weights_at(weights, i);
+    bool found = false;
+    for (int j = 0; j < t->plan->ntensors && !found; j++)
+      found = params_has(&t->plan->tensors[j]) && !strcmp(t->plan->tensors[j].name, w->name);
+    if (!found)
+      return err_set(err, ExitUsage, "--resume: %s has '%s', which this run does not need%s", path,
+                     w->name, why);
+  }
+  return ExitOk;
+}
+
+static void take_notes(Train *t, const Weights *weights) {
+  const char *step = weights_metadata(weights, "nngen_step"),
+             *best = weights_metadata(weights, "nngen_best"),
+             *sums = weights_metadata(weights, "nngen_epoch_sums"),
+             *bad = weights_metadata(weights, "nngen_bad_epochs");
+  if (best && isfinite(atof(best))) // NaN, once kept as the best, is none
+    t->has_best = t->has_stored = true, t->best = t->stored = atof(best);
+  if (step) t->first = atoll(step);
+  if (bad) t->bad_epochs = atoll(bad);
+  char *at = (char *)sums;
+  if (sums) t->metrics.weight = strtod(sums, &at);
+  for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.sum[i] = strtod(at, &at);
+  for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.missed[i] = strtod(at, &at);
+}
+
+static int resume(Train *t, Error *err) {
+  char path[4096], previous[4200], *fell_back = NULL;
+  Weights *weights = NULL;
+  train_path(t, "last", path, sizeof path);
+  snprintf(previous, sizeof previous, "%s.previous", path);
+  if (!train_has_file(path) && !train_has_file(previous))
+    return err_set(err, ExitBadInput,
+                   "--resume: there is no checkpoint %s; leave out --resume to start from scratch",
+                   path);
+  int code = checkpoint_open(path, &weights, &fell_back, err);
+  if (!code && fell_back) log_to_stderr().write(NULL, LogWarning, fell_back);
+  free(fell_back);
+  if (!code) code = check_same(t, weights, path, err);
+  if (!code) code = check_states(t, weights, path, err);
+  if (!code) warn_of_settings(t, weights, path);
+  const char *step = code ? NULL : weights_metadata(weights, "nngen_step");
+  if (!code) code = train_open_log(t, step ? atoll(step) : 0, err);
+  if (code) {
+    weights_close(weights);
+    return code;
+  }
+  take_notes(t, weights);
+  return params_of_weights(weights, path, (uint64_t)t->seed, &t->params, err);
+}
+
+// ---- beginning --------------------------------------------------------------------------------
+
+// * stands for any characters.
+static bool fits(const char *pattern, const char *name) {
+  if (*pattern == '*') return fits(pattern + 1, name) || (*name && fits(pattern, name + 1));
+  if (!*pattern || *pattern == ',') return !*name || *name == '.';
+  return *pattern == *name && fits(pattern + 1, name + 1);
+}
+
+bool train_fits(const char *patterns, const char *name) {
+  const char *next = strchr(patterns, ',');
+  return fits(patterns, name) || (next && train_fits(next + 1, name));
+}
+
+// --init takes parameters alone: optimizer states and the step count start from scratch.
+static ParamsFrom choose(void *user, const PlanTensor *tensor) {
+  const Train *t = user;
+  if (!train_is_weight(t, tensor->name)) return ParamsSeed;
+  return t->cli->reset && train_fits(t->cli->reset, tensor->name) ? ParamsSeed : ParamsFile;
+}
+
+static void warn_of_earlier(const Train *t) {
+  char path[4096], text[4400];
+  train_path(t, "last", path, sizeof path);
+  if (t->silent || t->cli->profile_step || !train_has_file(path)) return;
+  snprintf(text, sizeof text,
+           "this run replaces %s of an earlier one: --resume continues that, another --out-dir "
+           "keeps it",
+           path);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
+int train_open_params(Train *t, Error *err) {
+  if (t->cli->resume) return resume(t, err);
+  int code =
+      t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
+  if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);
+  if (!code && t->cli->weights) params_choose(t->params, choose, t);
+  if (!code) code = params_check(t->params, t->plan, err);
+  if (!code) warn_of_earlier(t);
+  return code ? code : train_open_log(t, 0, err);
+}
