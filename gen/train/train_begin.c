@@ -52,7 +52,8 @@ static void warn_of_settings(const Train *t, const Weights *weights, const char 
       const char *then = line + name + 1;
       int size = length - name - 1;
       bool same = (int)strlen(now->value) == size && !strncmp(now->value, then, (size_t)size);
-      if (same || (int)strlen(now->name) != name || strncmp(now->name, line, (size_t)name)) continue;
+      if (same || (int)strlen(now->name) != name || strncmp(now->name, line, (size_t)name))
+        continue;
       buffer_put(&text, "%s%.*s, not %s", text.text ? "; " : "", length, line, now->value);
     }
   }
@@ -146,6 +147,30 @@ static ParamsFrom choose(void *user, const PlanTensor *tensor) {
   return t->cli->reset && train_fits(t->cli->reset, tensor->name) ? ParamsSeed : ParamsFile;
 }
 
+typedef struct Checked { // the weights of --init, up to the one that does not fit
+  const Train *train;
+  const char *last; // the name of the last one that was asked for
+} Checked;
+
+static ParamsFrom choose_checked(void *user, const PlanTensor *tensor) {
+  Checked *checked = user;
+  ParamsFrom from = choose((void *)checked->train, tensor);
+  if (from == ParamsFile) checked->last = tensor->name;
+  return from;
+}
+
+// A layer that the file has not, or of another size, may begin from the seed.
+static int check_init(Train *t, Error *err) {
+  Checked checked = {t, NULL};
+  params_choose(t->params, choose_checked, &checked);
+  int code = params_check(t->params, t->plan, err);
+  params_choose(t->params, choose, t);
+  if (code != ExitBadInput || !checked.last) return code;
+  const char *dot = strrchr(checked.last, '.');
+  return err_set(err, code, "%.3000s; --reset %.*s begins that layer from the seed", err->message,
+                 dot ? (int)(dot - checked.last) : (int)strlen(checked.last), checked.last);
+}
+
 static void warn_of_earlier(const Train *t) {
   char path[4096], text[4400];
   train_path(t, "last", path, sizeof path);
@@ -162,8 +187,7 @@ int train_open_params(Train *t, Error *err) {
   int code =
       t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
   if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);
-  if (!code && t->cli->weights) params_choose(t->params, choose, t);
-  if (!code) code = params_check(t->params, t->plan, err);
+  if (!code && t->cli->weights) code = check_init(t, err);
   if (!code) warn_of_earlier(t);
   return code ? code : train_open_log(t, 0, err);
 }

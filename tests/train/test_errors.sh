@@ -298,7 +298,7 @@ ok "a run that replaces an earlier one's checkpoint says so" replaces
 # ---- --init -------------------------------------------------------------------------------------
 init=$work/good/tiny_final_weights.safetensors
 ok "a head of another size" \
-  fails 5 "tensor 'fc.weight' is 4x64, the model (tests/train/tiny.lua:15) needs 3x64" \
+  fails 5 "tensor 'fc.weight' is 4x64, the model (tests/train/tiny.lua:15) needs 3x64; --reset fc begins" \
   run --data "$work/three" --init "$init" --set classes=3 --out-dir "$work/init"
 ok "a pattern of --reset that matches nothing" fails 2 "--reset 'head' matches no parameter" \
   run $data --init "$init" --reset head
