@@ -64,8 +64,8 @@ define("narrow(x: tensor, axis: axis, start: whole, length: amount)",
   local n = shape(x)[axis]
   local first = place_of(start, n)
   if first < 1 or first + length - 1 > n then
-    fail("narrow: elements %d to %d of axis %d of %s, which has %d", start, start + length - 1,
-         axis, tostring(x), n)
+    fail("narrow: elements %d to %d of axis %d of %s, which has %d%s", start, start + length - 1,
+         axis, tostring(x), n, start == 0 and "; they count from 1" or "")
   end
   return part(x, axis, first, first + length - 1)
 end)
