@@ -241,6 +241,20 @@ static int count_steps(Train *t, Error *err) {
                  (long long)t->accumulate, (long long)t->total);
 }
 
+// Of a --warmup that was given: a short run of a model that has its own is often a trial.
+static void warn_of_warmup(const Train *t) {
+  char text[256];
+  const char *given = NULL;
+  int64_t updates = t->total / t->accumulate;
+  for (int i = 0; i < t->cli->nset; i++)
+    if (!strcmp(t->cli->set_name[i], "warmup")) given = t->cli->set_value[i];
+  if (!given || t->silent || strtod(given, NULL) <= (double)updates) return;
+  snprintf(text, sizeof text,
+           "--warmup %.40s: this run makes %lld updates, and ends while the learning rate rises",
+           given, (long long)updates);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 int train_write_steps(Train *t, Error *err) {
   double total = (double)t->total;
   return t->steps < 0 ? ExitOk : tensor_write_doubles(t->loaded, t->steps, &total, 1, err);
@@ -381,6 +395,7 @@ static int open_all(Train *t, Cli *cli, Error *err) {
   if (!code) code = compile_again(t, cli, err);
   if (!code) code = count_steps(t, err);
   if (!code) warn_of_apart(t);
+  if (!code) warn_of_warmup(t);
   if (!code) code = train_open_folder(t, err);
   return code ? code : load(t, err);
 }

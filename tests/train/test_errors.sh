@@ -300,6 +300,9 @@ init=$work/good/tiny_final_weights.safetensors
 ok "a head of another size" \
   fails 5 "tensor 'fc.weight' is 4x64, the model (tests/train/tiny.lua:15) needs 3x64; --reset fc begins" \
   run --data "$work/three" --init "$init" --set classes=3 --out-dir "$work/init"
+ok "a --warmup that is longer than the run" fails 0 \
+  "warning: --warmup 5: this run makes 4 updates, and ends while the learning rate rises" \
+  run $data --steps 9 --accumulate 2 --warmup 5 --out-dir "$work/init"
 ok "a pattern of --reset that matches nothing" fails 2 "--reset 'head' matches no parameter" \
   run $data --init "$init" --reset head
 ok "--reset without weights" fails 2 "--reset needs --init FILE" run $data --reset fc
