@@ -101,16 +101,40 @@ static void take_notes(Train *t, const Weights *weights) {
   for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.missed[i] = strtod(at, &at);
 }
 
+// Where no last checkpoint is whole, the best one may be.
+static int say_best(const Train *t, Error *err) {
+  char best[4096], last[4096], *fell_back = NULL;
+  Error why;
+  Weights *weights = NULL;
+  int code = err->code;
+  train_path(t, "best", best, sizeof best);
+  train_path(t, "last", last, sizeof last);
+  if (code != ExitBadInput || !train_has_file(best) ||
+      checkpoint_open(best, &weights, &fell_back, &why))
+    return code;
+  bool whole = !fell_back;
+  const char *step = weights_metadata(weights, "nngen_step");
+  if (whole)
+    err_set(err, code,
+            "%.2000s; '%.500s' of step %.20s is whole: copied to '%.500s', it is resumed",
+            err->message, best, step ? step : "?", last);
+  free(fell_back);
+  weights_close(weights);
+  return code;
+}
+
 static int resume(Train *t, Error *err) {
   char path[4096], previous[4200], *fell_back = NULL;
   Weights *weights = NULL;
   train_path(t, "last", path, sizeof path);
   snprintf(previous, sizeof previous, "%s.previous", path);
+  int code = ExitOk;
   if (!train_has_file(path) && !train_has_file(previous))
-    return err_set(err, ExitBadInput,
+    code = err_set(err, ExitBadInput,
                    "--resume: there is no checkpoint %s; leave out --resume to start from scratch",
                    path);
-  int code = checkpoint_open(path, &weights, &fell_back, err);
+  if (!code) code = checkpoint_open(path, &weights, &fell_back, err);
+  if (code) return say_best(t, err);
   if (!code && fell_back) log_to_stderr().write(NULL, LogWarning, fell_back);
   free(fell_back);
   if (!code) code = check_same(t, weights, path, err);

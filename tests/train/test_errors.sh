@@ -164,8 +164,13 @@ ok "flipped: the one before" damaged flip
 ok "missing: the one before" damaged rm "$last"
 gone() {
   restore; truncate -s -9 "$last"; truncate -s -9 "$last.previous"; cp -r "$at" "$work/both"
-  fails 5 "tiny_last.safetensors" run $data --resume --out-dir "$at" &&
-    diff -r -x .lock "$work/both" "$at"
+  local best=$at/tiny_best.safetensors
+  fails 5 "; '$best' of step " run $data --resume --out-dir "$at" &&
+    grep -qF " is whole: copied to '$last', it is resumed" "$work/fails" &&
+    diff -r -x .lock "$work/both" "$at" && cp "$best" "$last" && # and so it is
+    run $data --epochs 2 --resume --out-dir "$at" && same_run "$work/good" "$at" || return
+  restore; truncate -s -9 "$last"; truncate -s -9 "$last.previous" "$best" "$best.previous"
+  fails 5 "tiny_last.safetensors" run $data --resume --out-dir "$at" && ! grep whole "$work/fails"
 }
 ok "both damaged: an error, and nothing is touched" gone
 
