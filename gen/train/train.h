@@ -50,6 +50,7 @@ typedef struct Train {
   int lock; // descriptor of the lock file; -1: none
   Metrics metrics, eval, near;
   char examples[32]; // of the test set, as a setting
+  char sample[17];   // sum of some training pictures and labels, in hexadecimal digits; "": none
   double drawn;      // when the line of steps was written last, by train_now
   double begin,
       aside; // start of the first step, by train_now; seconds since then spent outside steps

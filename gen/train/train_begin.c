@@ -65,6 +65,19 @@ static void warn_of_settings(const Train *t, const Weights *weights, const char 
   buffer_free(&text);
 }
 
+// As many pictures, but others.
+static void warn_of_pictures(const Train *t, const Weights *weights, const char *path) {
+  char text[4400];
+  const char *then = weights_metadata(weights, "nngen_sample");
+  if (!then || !t->sample[0] || !strcmp(then, t->sample)) return;
+  snprintf(
+      text, sizeof text,
+      "--resume: %s was made of other pictures or labels than --data has; the run goes on with "
+      "these",
+      path);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 // Another optimizer, averages that are begun or left out, other frozen layers: other states.
 static int check_states(const Train *t, const Weights *weights, const char *path, Error *err) {
   static const char why[] = "; resume with that run's --optimizer, --amp, --ema, --accumulate and "
@@ -140,6 +153,7 @@ static int resume(Train *t, Error *err) {
   if (!code) code = check_same(t, weights, path, err);
   if (!code) code = check_states(t, weights, path, err);
   if (!code) warn_of_settings(t, weights, path);
+  if (!code) warn_of_pictures(t, weights, path);
   const char *step = code ? NULL : weights_metadata(weights, "nngen_step");
   if (!code) code = train_open_log(t, step ? atoll(step) : 0, err);
   if (code) {
@@ -206,7 +220,27 @@ static void warn_of_earlier(const Train *t) {
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
+// t->sample: FNV-1a of some pictures for training and their labels; none where one cannot be read.
+static void sum_sample(Train *t) {
+  enum { kSamples = 8 };
+  if (!t->data) return;
+  const int64_t *shape = dataset_shape(t->data);
+  int64_t count = dataset_count(t->data), bytes = shape[0] * shape[1] * shape[2];
+  uint8_t *image = base_alloc((size_t)bytes, 1);
+  uint64_t sum = 0xcbf29ce484222325;
+  Error failed = {0};
+  for (int64_t i = 0; i < kSamples && !failed.code; i++) {
+    int32_t label;
+    if (dataset_read(t->data, i * (count - 1) / (kSamples - 1), image, &label, &failed)) break;
+    for (int64_t j = 0; j < bytes; j++) sum = (sum ^ image[j]) * 0x100000001b3;
+    sum = (sum ^ (uint32_t)label) * 0x100000001b3;
+  }
+  free(image);
+  if (!failed.code) snprintf(t->sample, sizeof t->sample, "%016llx", (unsigned long long)sum);
+}
+
 int train_open_params(Train *t, Error *err) {
+  if (!t->silent && !t->cli->profile_step) sum_sample(t);
   if (t->cli->resume) return resume(t, err);
   int code =
       t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;

@@ -79,7 +79,7 @@ typedef struct Notes { // the metadata of a checkpoint: what a resumed run needs
   Buffer settings;
   char step[32], batch[32], seed[32], pictures[32], best[64], bad[32],
       sums[32 * (2 * kMostMetrics + 1)];
-  const char *pairs[24];
+  const char *pairs[28];
 } Notes;
 
 int64_t train_pictures(const Train *t) {
@@ -118,6 +118,7 @@ static void make_notes(const Train *t, bool weights_alone, const double *best, N
   note(notes, &count, "nngen_batch", notes->batch);
   note(notes, &count, "nngen_seed", notes->seed);
   note(notes, &count, "nngen_pictures", notes->pictures);
+  if (t->sample[0]) note(notes, &count, "nngen_sample", t->sample);
   note(notes, &count, "nngen_epoch_sums", notes->sums);
   note(notes, &count, "nngen_bad_epochs", notes->bad);
   if (!weights_alone) put_settings(&t->compiler, &notes->settings);

@@ -123,6 +123,17 @@ ok "another batch" fails 2 "was made with --batch 8, not 4" \
   run $data --resume --out-dir "$at" --batch 4
 ok "other data" fails 2 "was made of 84 pictures for training, --data has 24: give it the same" \
   run --data "$work/fewer" --resume --out-dir "$at"
+python3 tests/train/data.py "$work/turned" 84 20 4
+python3 - "$work/turned/train_images.npy" <<'END'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[-64:] = bytes(255 - v for v in data[-64:])  # the last picture
+open(sys.argv[1], "wb").write(data)
+END
+ok "other pictures, as many" fails 0 \
+  "$last was made of other pictures or labels than --data has; the run goes on with these" \
+  run --data "$work/turned" --resume --out-dir "$at" --epochs 3
+restore
 ok "another seed" fails 2 "was made with --seed 0, not 5" \
   run $data --resume --out-dir "$at" --seed 5
 long && ok "another precision than the checkpoint's" fails 2 "was made in fp32, this run is in bf16" \
