@@ -225,8 +225,8 @@ function nn.config(defaults)
 end
 
 -- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with
--- class = "reduce" a reduction, of two values in `cuda` and `ref`, or of accumulators in `acc`,
--- called as nn.NAME(x, axes, keep). grad(g, y, x...) gives the gradient of each input, held to
+-- class = "reduce" a reduction, of two values in `cuda` and `ref`, beginning with the number `init`,
+-- or of accumulators in `acc`, called as nn.NAME(x, axes, keep). grad(g, y, x...) gives the gradient of each input, held to
 -- differences of `ref`; nil is that of a constant. Both compute floats: a map takes integers as
 -- such, so that none overflow; a reduction wants floats.
 function nn.op_row(row)
@@ -245,6 +245,14 @@ function nn.op_row(row)
     known.attrs = false
   end
   options("op_row", row, known)
+  if reduces and not row.acc then
+    local first = row.init and tonumber(string.match(tostring(row.init), "^(.-)f?$"))
+    if not first and (row.init == nil or row.ref_init == nil) then
+      fail("op_row: %s: a reduction of two values wants `init`, the number that it begins with, " ..
+           "as in init = 0", row.name)
+    end
+    if row.ref_init == nil then row.ref_init = first end
+  end
   local name, f = core.user_op(row)
   if rawget(nn, name) then fail("op_row: nn.%s exists already", name) end
   rawset(nn.op, name, f)
