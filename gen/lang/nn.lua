@@ -226,8 +226,8 @@ end
 
 -- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with
 -- class = "reduce" a reduction, of two values in `cuda` and `ref`, beginning with the number `init`,
--- or of accumulators in `acc`, called as nn.NAME(x, axes, keep). grad(g, y, x...) gives the gradient of each input, held to
--- differences of `ref`; nil is that of a constant. Both compute floats: a map takes integers as
+-- or of accumulators in `acc`, called as nn.NAME(x, axes, keep). grad(g, y, x...) gives the gradient
+-- of each input, held to differences of `ref`; nil is that of a constant. Both compute floats: a map takes integers as
 -- such, so that none overflow; a reduction wants floats.
 function nn.op_row(row)
   if type(row) ~= "table" then

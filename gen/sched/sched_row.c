@@ -280,7 +280,7 @@ bool row_cut_inside(Group *g, const Arch *arch, const Tile *in, Cost *cost) {
 // Rows along memory: as many threads for each as leave kPerThread accesses to each, and more where
 // that is much cheaper, as where elements take hundreds of instructions.
 static void choose_along(Group *g, const Arch *arch, int64_t accesses, int64_t rows, int sweeps) {
-  enum { kPerThread = 8, kMostPerRow = 512 };
+  enum { kPerThread = 8, kMostPerRow = 1024 };
   const double much = 0.8;
   Tile *t = &g->tile, best = {.seconds = INFINITY};
   int per_row = kWarp;
