@@ -84,15 +84,18 @@ static Node *to_node(lua_State *lua, int at, const Op *op) {
 // An integer beyond i32 beside integers alone: no dtype holds both.
 static void check_literals(lua_State *lua, const Op *op, Node **in, int nin) {
   bool where = op->typing == TypeWhere;
-  bool floats = op->typing != TypeArith && op->typing != TypeCompare && !where;
+  bool whole = op->typing == TypeDraw || op->typing == TypeWhole; // they take no floats
+  bool floats = op->typing != TypeArith && op->typing != TypeCompare && !where && !whole;
   for (int i = where; i < nin; i++)
     floats = floats || (!node_is_literal(in[i]) && dtype_is_float(in[i]->type.dtype));
   for (int i = where; i < nin && !floats; i++) {
     int64_t value = lua_isinteger(lua, i + 1) ? lua_tointeger(lua, i + 1) : 0;
+    const char *hint = arena_printf(front_compiler(lua)->arena, "; %lld.0 makes floats of them",
+                                    (long long)value);
     if (value < INT32_MIN || value > INT32_MAX)
       err_at(front_compiler(lua), front_here(lua),
-             "%s: integers are of 32 bits, which %lld is over; %lld.0 makes floats of them",
-             op->name, (long long)value, (long long)value);
+             "%s: integers are of 32 bits, which %lld is over%s", op->name, (long long)value,
+             whole ? "" : hint);
   }
 }
 

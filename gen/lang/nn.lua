@@ -60,15 +60,37 @@ define_here("index(shape: any, axis: whole = 1)", "", function(dims, axis)
   return core.index(dims, axis < 0 and #dims + axis or axis - 1)
 end)
 
+-- The number of 32 bits that is x but for multiples of 2^32, as an i32 has it.
+local function wrapped(x)
+  x = x & 0xffffffff
+  return x < 1 << 31 and x or x - (1 << 32)
+end
+
+-- Seed and draw as a kernel takes them, in 32 bits each. What is left of a seed beyond them changes
+-- the draw by steps that can be undone (Murmur3's last ones): no two seeds draw alike.
+local function in_words(seed, draw)
+  local low = wrapped(seed)
+  local x = seed - low >> 32
+  x = (x ~ x >> 16) * 0x85ebca6b & 0xffffffff
+  x = (x ~ x >> 13) * 0xc2b2ae35 & 0xffffffff
+  return low, wrapped(draw ~ x ~ x >> 16)
+end
+
+local function step_number(v)
+  local n = whole("random: step", v)
+  if n ~= wrapped(n) then fail("random: step = %d: wants a whole number of 32 bits", n) end
+  return n
+end
+
 local draws = 0
 -- Numbers in [0, 1), of mean 0 and deviation 1, or true with probability p. Philox4x32-10: the
--- element's position is the counter; seed and step (a whole number or an integer tensor of one
--- element) are the key. Each call draws others than every other call of the model.
+-- element's position is the counter; seed (of 64 bits) and step (a whole number of 32 bits or an
+-- integer tensor of one element) are the key. Each call draws others than every other call of the model.
 define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, seed: whole = 0,
             step: value = 0, p: number = 0.5})]],
             "", function(dims, o)
   local draw = o.kind == "normal" and op.normal or op.uniform
-  local seed, step = o.seed, core.is_tensor(o.step) and o.step or whole("random: step", o.step)
+  local step = core.is_tensor(o.step) and o.step or step_number(o.step)
   local position, stride = 0, 1
   for axis = #dims, 1, -1 do
     position = position + nn.index(dims, axis) * stride
@@ -76,7 +98,7 @@ define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, se
   end
   if #dims == 0 then position = nn.index({1}, 1):reshape{} end
   draws = draws + 1
-  local x = draw(position, step, seed, draws)
+  local x = draw(position, step, in_words(o.seed, draws))
   return o.kind == "bernoulli" and op.lt(x, o.p) or x
 end)
 

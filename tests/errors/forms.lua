@@ -54,4 +54,7 @@ if case == "statistics" then y = nn.functional.batch_norm(x, nn.zeros{4}, nn.one
 if case == "scale" then y = nn.functional.group_norm(x, 2, nn.ones{2, 2}) end
 if case == "bytes" then y = i:byte() end
 if case == "linalg" then y = nn.linalg.norm(x) end
+if case == "seed" then y = nn.random({4}, {seed = 2^64}) end
+if case == "step" then y = nn.random({4}, {step = 2^31}) end
+if case == "draw" then y = nn.op.uniform(nn.index({4}), 0, 1 << 31, 1) end
 nn.output("y", y)

@@ -29,6 +29,12 @@ differ() { # two draws of one seed are not one
     ! cmp -s "$work/draws/uniform.npy" "$work/draws/again.npy"
 }
 ok "draws are never merged" differ
+seeds() { # each draws others, and the oracle draws the same ones
+  run --set case=seeds --output "$work/seeds" >/dev/null &&
+    [ $(ls "$work"/seeds/uniform*.npy | wc -l) = 12 ] &&
+    [ $(md5sum "$work"/seeds/uniform*.npy | cut -d' ' -f1 | sort -u | wc -l) = 12 ]
+}
+ok "seeds of 64 bits" seeds
 again() { # the same in every lowering and tile
   run --set case=random --output "$work/fused" >/dev/null &&
     run --set case=random --lowering unfused --output "$work/unfused" >/dev/null &&

@@ -104,6 +104,13 @@ function cases.random()
   nn.output("dropout", x * keep / 0.9)
   nn.output("dropped", nn.exp(x * keep):sum(2))
 end
+-- Seeds of 64 bits, each beside those that are alike in 32.
+function cases.seeds()
+  for i, seed in ipairs{0, 1, -1, 2^31 - 1 | 0, 2^31 | 0, 2^32 - 1 | 0, 2^32 | 0, 2^32 + 1 | 0,
+                        2^33 | 0, 3 * 2^31 | 0, math.maxinteger, math.mininteger} do
+    nn.output("uniform" .. i, nn.random({4, 8}, {seed = seed}))
+  end
+end
 -- Squares that leave 16 bits are only summed.
 function cases.variance()
   local y = nn.input("x0", {4, 8, 6, 6}):max_pool2d{kernel = 2} * 300
