@@ -3,7 +3,8 @@
 // `init` makes a table of it (gain_of_table). Of an expression the largest part of which that is so
 // becomes one. A table is no larger than all that the model is given: a map of pairs of positions,
 // as of the scores of attention, stays one. So do draws, and integers and conditions: they take
-// little, and what tells tiles of scores apart is derived of them.
+// little, and what tells tiles of scores apart is derived of them. Like all that is fixed a table is
+// of 32 bits, but for operands of products, which have the dtype that these multiply in.
 #include "pass.h"
 
 typedef struct Tables { // by id
@@ -12,6 +13,7 @@ typedef struct Tables { // by id
   double *reads;        // by all that read it
   const Type **reader;  // the largest of these, that is not placed
   bool *found;          // is a table
+  bool *multiplied;     // a product reads it, or what moves make of it, as a table
   Node **copy;          // of what a table is made of
 } Tables;
 
@@ -67,6 +69,18 @@ static void find_tables(Tables *t, const Graph *g) {
   }
 }
 
+// The tables that products read, and what moves make them of.
+static void find_multiplied(Tables *t, const Graph *g) {
+  for (int i = g->nnodes - 1; i >= 0; i--) { // readers first
+    const Node *n = g->nodes[i];
+    for (int j = 0; n->uses && j < n->nin; j++) {
+      int in = n->in[j]->id;
+      bool product = n->op->cls == OpContract && t->found[in];
+      t->multiplied[in] |= product || (n->op->cls == OpMove && t->multiplied[i]);
+    }
+  }
+}
+
 static Node *copy_fixed(Graph *to, Tables *t, Node *n) {
   if (n->fixed) return n->subst;
   if (t->copy[n->id]) return t->copy[n->id];
@@ -76,7 +90,10 @@ static Node *copy_fixed(Graph *to, Tables *t, Node *n) {
   if (is_index(n)) attr.fixed = 1;
   Node *copy = graph_add(to, n->op, n->nin, in, &attr, n);
   copy->type = n->type;
-  if (dtype_is_float(n->type.dtype)) copy->type.dtype = DtF32; // as all that is fixed
+  if (n->op->cls == OpMove)
+    copy->type.dtype = in[0]->type.dtype;
+  else if (dtype_is_float(n->type.dtype) && !t->multiplied[n->id])
+    copy->type.dtype = DtF32;
   return t->copy[n->id] = copy;
 }
 
@@ -95,10 +112,12 @@ Graph *tables_make(Graph *g) {
               .reads = arena_alloc(g->arena, sizeof(double) * count),
               .reader = arena_alloc(g->arena, sizeof(Type *) * count),
               .found = arena_alloc(g->arena, sizeof(bool) * count),
+              .multiplied = arena_alloc(g->arena, sizeof(bool) * count),
               .copy = arena_alloc(g->arena, sizeof(Node *) * count)};
   graph_count_uses(g);
   find_placed(&t, g);
   find_tables(&t, g);
+  find_multiplied(&t, g);
   g = graph_rebuild(g, rewrite, &t);
   if (g->c->nentries > 1) share_fixed(g);
   return g;

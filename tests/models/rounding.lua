@@ -31,5 +31,12 @@ elseif cfg.case == "steeper" then -- of deviation 1600: rounding chooses another
   local q, k, v = scaled("q"), scaled("k"), nn.input("v", {1, 2, 100, 32})
   local z = nn.functional.scaled_dot_product_attention(q, k, v)
   y = nn.grad((z * nn.input("dz", z.shape)):sum(), q)
+elseif cfg.case == "tables" then -- what two products read of positions alone
+  local x, w = nn.input("x", {64, 40}), nn.input("w", {96, 32, 3, 3})
+  local d = nn.cos(nn.exp(nn.index({64, 48}, 1):float() * 0.1)):linear("p", {out = 40}) - x
+  nn.output("of_matmul", nn.grad((d * d):mean(), nn.parameters()[1]))
+  local image = (nn.index({1152}, 1):float() * 1.7):cos():reshape{1, 32, 6, 6}
+  nn.output("of_conv", nn.functional.conv2d(image, w, nil, {pad = 1}))
+  y = nn.functional.conv2d(image, w * 2.0, nil, {pad = 1, stride = 2})
 elseif cfg.case == "difference" then y = made(nn.exp(i * 1e-3)) - nn.exp(i * 1e-3 + 1e-6) end
 nn.output("y", y)

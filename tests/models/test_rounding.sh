@@ -19,4 +19,6 @@ ok "rounding: largest, a wrong kernel" fails 1 "wrong result" run largest true
 ok "rounding: places" run places false --dtype bf16
 long && ok "rounding: steep" run steep false --dtype bf16
 ok "rounding: steeper" run steeper false --dtype bf16
+ok "rounding: tables, fp16" run tables false --dtype fp16
+ok "rounding: tables, bf16" run tables false --dtype bf16
 tap_done
