@@ -123,6 +123,13 @@ static double operand_error(const Node *n, int operand) {
   return o->base->tf32 ? 0 : 2 * kTf32Roundoff;
 }
 
+double check_rounded_operands(const Node *n) {
+  double error[2] = {0};
+  for (int i = 0; i < 2; i++)
+    if (n->group && n->in[i]->group == n->group) error[i] = roundoff(n->in[i]->type.dtype);
+  return hypot(error[0], error[1]);
+}
+
 double check_contract_gate(const Group *g) {
   double gate = 0;
   if (g->anchor->precision == PrecTf32)

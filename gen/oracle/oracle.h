@@ -47,6 +47,8 @@ typedef struct CheckResult {
 } CheckResult;
 
 int64_t check_terms(const Node *n); // of the longest sum of a product
+// The error of a term of product n, relative to it, by operands that its kernel rounds to 16 bits.
+double check_rounded_operands(const Node *n);
 // The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
 double check_model_gate(const char *dtype);
 

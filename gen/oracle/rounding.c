@@ -14,9 +14,13 @@
 enum { kUnits = 2 };                  // what functions are good to
 enum { kTries = 4, kMostTries = 24 }; // all of them where the first ones explain half the error
 
+// A try to find steps takes sums of products so many deviations from their value.
+static const double kFar = 4;
+
 typedef struct Nudge {
   int how; // 0: up, 1: down, else at random
   double unit;
+  double far; // of sums of products alone
   const Graph *graph;
   double **value; // of its nodes in this trial
 } Nudge;
@@ -118,14 +122,15 @@ static Allowed allow(const double *want, const double *got, int64_t count) {
 
 // From the values of a try, and of one that is off by half as much: where that changes an element
 // half as far, the way there is smooth, and all on it is allowed; else there is a step, and what is
-// behind it is allowed.
-static void widen(Allowed *a, const double *full, const double *half) {
+// behind it is allowed. `steps`: that alone.
+static void widen(Allowed *a, const double *full, const double *half, bool steps) {
   for (int64_t i = 0; i < a->count; i++) {
     double change = full[i] - a->want[i], before = half[i] - a->want[i];
     if (!isfinite(change) || !isfinite(before)) continue;
-    if (fabs(change - 2 * before) <= fabs(change) / 2)
+    bool smooth = fabs(change - 2 * before) <= fabs(change) / 2;
+    if (smooth && !steps)
       a->may[i] = fmax(a->may[i], 2 * fabs(change));
-    else if (fabs(a->got[i] - full[i]) < fabs(a->got[i] - a->nearest[i]))
+    else if (!smooth && fabs(a->got[i] - full[i]) < fabs(a->got[i] - a->nearest[i]))
       a->nearest[i] = full[i];
   }
 }
@@ -191,24 +196,30 @@ static double *squares(const double *x, int64_t count) {
 }
 
 // What rounding the operands of a product to tf32, or to 16 bits, makes of its sums: each term is
-// off by some 2^-11 of its size, one up, another down. Where terms cancel, that is much beside the
-// sum. Where operands are exact, each addition is off by a unit of what has been added up by then.
-static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by, bool exact) {
+// off by some `unit` of its size, one up, another down. Where terms cancel, that is much beside the
+// sum.
+static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by, double unit) {
   Node *a = n->in[0], *b = n->in[1];
   double *save_a = value[a->id], *save_b = value[b->id], *sums = value[n->id];
   value[a->id] = squares(save_a, type_count(&a->type));
   value[b->id] = a == b ? value[a->id] : squares(save_b, type_count(&b->type));
   value[n->id] = NULL;
   eval_node(c, n, value);
-  double unit = by->unit < 0x1p-20 ? by->unit * 0x1p13 : by->unit; // of tf32; by->unit is fp32's
-  if (exact) unit = by->unit * sqrt((double)check_terms(n));       // as sums of random signs grow
   int64_t count = type_count(&n->type);
   for (int64_t i = 0; i < count; i++)
-    sums[i] += unit * sqrt(value[n->id][i]) * error_of(by, n->id, i);
+    sums[i] += by->far * unit * sqrt(value[n->id][i]) * error_of(by, n->id, i);
   free(value[n->id]);
   free(value[a->id]);
   if (a != b) free(value[b->id]);
   value[a->id] = save_a, value[b->id] = save_b, value[n->id] = sums;
+}
+
+// The error of a term, by->unit being fp32's: of tf32, or what operands are rounded to in the
+// kernel. Where they are exact, each addition is off by a unit of what has been added up by then,
+// as sums of random signs grow.
+static double term_error(const Node *n, const Nudge *by) {
+  if (n->precision == PrecTf32) return by->unit * 0x1p13;
+  return by->unit * hypot(check_rounded_operands(n) * 0x1p24, sqrt((double)check_terms(n)));
 }
 
 static void run_group(const Group *g, double **value, Nudge *by) {
@@ -219,13 +230,13 @@ static void run_group(const Group *g, double **value, Nudge *by) {
       if (!value[n->in[j]->id]) eval_node(c, n->in[j], value);
     eval_node(c, n, value);
     nudge(by, n, value[n->id]);
-    if (n->op->cls == OpContract) nudge_product(c, n, value, by, n->precision != PrecTf32);
+    if (n->op->cls == OpContract) nudge_product(c, n, value, by, term_error(n, by));
   }
 }
 
-static double **try_group(const Group *g, double *const *value, int how, double unit) {
+static double **try_group(const Group *g, double *const *value, const Nudge *like, double unit) {
   double **again = copy_known(g->graph, value, false);
-  Nudge by = {how, unit, g->graph, again};
+  Nudge by = {like->how, unit, like->far, g->graph, again};
   for (int i = 0; i < g->nnodes; i++) { // what the group makes is made again
     free(again[g->nodes[i]->id]);
     again[g->nodes[i]->id] = NULL;
@@ -238,14 +249,34 @@ static void nudge_stored(void *user, const Node *n, double *value) {
   const Nudge *by = user;
   nudge(user, n, value);
   if (n->op->cls == OpContract && n->precision != PrecFp32)
-    nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by, false);
+    nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by,
+                  by->unit < 0x1p-20 ? by->unit * 0x1p13 : by->unit); // tf32's, where it is fp32's
 }
 
-static double **try_graph(Graph *g, double *const *value, int how, double unit) {
+static double **try_graph(Graph *g, double *const *value, const Nudge *like, double unit) {
   double **again = copy_known(g, value, true);
-  Nudge by = {how, unit, g, again};
+  Nudge by = {like->how, unit, like->far, g, again};
   eval_graph(g, again, nudge_stored, &by);
   return again;
+}
+
+static bool multiplies(const Group *g) {
+  bool any = false;
+  for (int i = 0; g && i < g->nnodes; i++) any = any || g->nodes[i]->op->cls == OpContract;
+  return any;
+}
+
+// One try, which widens what is allowed; gives how far it moves all of a whole graph's value.
+static double try_once(Graph *graph, const Group *g, double *const *value, const Node *n,
+                       const Nudge *by, Allowed *a) {
+  double **full = g ? try_group(g, value, by, by->unit) : try_graph(graph, value, by, by->unit);
+  double **half =
+      g ? try_group(g, value, by, by->unit / 2) : try_graph(graph, value, by, by->unit / 2);
+  widen(a, full[n->id], half[n->id], by->far > 1);
+  double moved = g ? 0 : distance(a, full[n->id]);
+  free_all(graph, full);
+  free_all(graph, half);
+  return moved;
 }
 
 double rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
@@ -256,12 +287,9 @@ double rounding_explains(Graph *graph, const Group *g, double *const *value, con
   double moved = 0;
   for (int how = 0; how < kMostTries && !r.passed && !(moved >= error); how++) {
     if (how >= kTries && !(r.relative <= error / 2)) break;
-    double **full = g ? try_group(g, value, how, unit) : try_graph(graph, value, how, unit);
-    double **half = g ? try_group(g, value, how, unit / 2) : try_graph(graph, value, how, unit / 2);
-    widen(&a, full[n->id], half[n->id]);
-    if (!g) moved = fmax(moved, distance(&a, full[n->id]));
-    free_all(graph, full);
-    free_all(graph, half);
+    Nudge by = {.how = how, .unit = unit, .far = 1}, far = {.how = how, .unit = unit, .far = kFar};
+    moved = fmax(moved, try_once(graph, g, value, n, &by, &a));
+    if (how < 2 && multiplies(g)) try_once(graph, g, value, n, &far, &a);
     forgive(&a);
     r = check_values(n, a.nearest, a.forgiven, bound, gate, n->type.dtype);
   }

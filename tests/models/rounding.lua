@@ -38,5 +38,14 @@ elseif cfg.case == "tables" then -- what two products read of positions alone
   local image = (nn.index({1152}, 1):float() * 1.7):cos():reshape{1, 32, 6, 6}
   nn.output("of_conv", nn.functional.conv2d(image, w, nil, {pad = 1}))
   y = nn.functional.conv2d(image, w * 2.0, nil, {pad = 1, stride = 2})
+elseif cfg.case == "behind" then -- derivatives that jump, behind products of what kernels round
+  local a, b, w = nn.input("a", {70, 33}), nn.input("b", {33, 129}), nn.input("w", {129})
+  local add = nn.op_row{name = "near", cuda = "$1 + 0.1f", ref = function(x) return x end}
+  local h = a:matmul(b)
+  if cfg.wrong then h = add(h) end
+  nn.output("relu", h:relu():sum(1))
+  nn.output("relu_grad", nn.gt(h, 0):to("f32") * w)
+  nn.output("abs_grad", nn.where(nn.gt(h, 0), w, -w))
+  y = nn.gt(h, 0):to("f32"):sum(2)
 elseif cfg.case == "difference" then y = made(nn.exp(i * 1e-3)) - nn.exp(i * 1e-3 + 1e-6) end
 nn.output("y", y)

@@ -21,4 +21,12 @@ long && ok "rounding: steep" run steep false --dtype bf16
 ok "rounding: steeper" run steeper false --dtype bf16
 ok "rounding: tables, fp16" run tables false --dtype fp16
 ok "rounding: tables, bf16" run tables false --dtype bf16
+behind() { # many seeds: chance decides which element is beside the step
+  local seed
+  for seed in 1 2 3 4 5 6; do run behind false --dtype $1 --seed $seed >/dev/null || return; done
+}
+for dtype in fp16 bf16 tf32; do
+  ok "rounding: behind, $dtype" behind $dtype
+  ok "rounding: behind, a wrong kernel, $dtype" fails 1 "wrong result" run behind true --dtype $dtype
+done
 tap_done
