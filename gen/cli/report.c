@@ -253,13 +253,16 @@ static const double kFewDigits = 0.1; // of an allowed error: it is said that mi
 
 static void print_result(const char *kind, const char *name, const Type *t, const CheckResult *c) {
   if (!c->node) return; // of another entry
+  bool whole = !dtype_is_float(c->node->type.dtype);
   char gate[64], rounding[64] = "";
-  snprintf(gate, sizeof gate,
-           isfinite(c->gate) ? "gate %.0e" : "no gate: a derivative is discontinuous", c->gate);
+  snprintf(gate, sizeof gate, "gate %.0e", c->gate);
+  if (isinf(c->gate))
+    snprintf(gate, sizeof gate, "no gate: %s",
+             whole ? "integers of rounded values" : "a derivative is discontinuous");
   if (c->rounding > 0)
     snprintf(rounding, sizeof rounding, "; rounding alone explains up to %.1e", c->rounding);
-  printf("%-9s %s %s: relative error %.2e (%s%s) %s\n", kind, name, type_shape(t).s, c->relative,
-         gate, rounding, c->passed ? "ok" : "WRONG");
+  printf("%-9s %s %s: %s error %.2e (%s%s) %s\n", kind, name, type_shape(t).s,
+         whole ? "share in" : "relative", c->relative, gate, rounding, c->passed ? "ok" : "WRONG");
   if (c->rounding > kFewDigits)
     printf("%-9s of so few digits that mistakes up to there are not found; a finer --dtype or "
            "nn.precision leaves more\n",

@@ -84,6 +84,12 @@ static bool read_source(void *user, const Node *n, double *values) {
 static void note_bad(Run *r, const char *what, const char *loc, const CheckResult *c) {
   r->mismatch = true;
   if (r->first_bad[0]) return;
+  if (c->differ) {
+    snprintf(r->first_bad, sizeof r->first_bad,
+             "%s%s%s: %lld integers differ that must be equal, first at %lld: %.9g, want %.9g", what,
+             *loc ? ", " : "", loc, (long long)c->differ, (long long)c->worst, c->got, c->want);
+    return;
+  }
   int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, may be %.3g",
                       what, *loc ? ", " : "", loc, c->relative, c->gate);
   if (c->bad)

@@ -1,7 +1,9 @@
 // check.c: compares results with the oracle, by two gates: the relative L2 error of a whole value,
 // and, for contractions followed by nothing that amplifies errors, a bound on every element:
 // |error| <= c K u (|A||B|) + the rounding of the store, which finds a single wrong element that
-// the norm hides. NaN never passes.
+// the norm hides. NaN never passes. Integers and bools are equal, but where rounding explains each
+// that is not; behind values of 16 bits, or TF32, no gate of a whole model tells that from a
+// mistake.
 //
 // A kernel is checked alone: its group is evaluated in double on the inputs that it read, so that
 // the first wrong kernel is named. The outputs are checked against the model as written.
@@ -69,35 +71,19 @@ CheckResult check_compare(const double *want, const double *got, const double *b
   return r;
 }
 
-CheckResult check_equal(const double *want, const double *got, int64_t count, double share) {
-  CheckResult r = {.gate = share, .worst = -1};
-  int64_t differ = 0;
+CheckResult check_equal(const double *want, const double *got, int64_t count, double gate) {
+  CheckResult r = {.gate = gate, .worst = -1};
   for (int64_t i = 0; i < count; i++) {
     if (want[i] == got[i]) continue;
-    if (!differ++) r.worst = i, r.want = want[i], r.got = got[i];
+    if (!r.differ++) r.worst = i, r.want = want[i], r.got = got[i];
     r.max_error = fmax(r.max_error, fabs(want[i] - got[i]));
   }
-  if (count) r.relative = (double)differ / (double)count;
-  r.passed = r.relative <= share;
-  r.bad = r.passed ? 0 : differ;
+  if (count) r.relative = (double)r.differ / (double)count;
+  r.passed = !r.differ || isinf(gate);
   return r;
 }
 
 // ---- one kernel -------------------------------------------------------------------------------
-
-// The result of a comparison of floats, or of a conversion to integers, may differ where values are
-// close.
-static const double kMostFlipped = 1e-2;
-
-// Does the group neither compute nor read floats?
-static bool integers_alone(const Group *g) {
-  for (int i = 0; i < g->nnodes; i++) {
-    if (dtype_is_float(g->nodes[i]->type.dtype)) return false;
-    for (int j = 0; j < g->nodes[i]->nin; j++)
-      if (dtype_is_float(g->nodes[i]->in[j]->type.dtype)) return false;
-  }
-  return true;
-}
 
 static double stored_roundoff(const Node *n) {
   return n->tf32 ? kTf32Roundoff : roundoff(n->type.dtype);
@@ -141,7 +127,7 @@ double check_contract_gate(const Group *g) {
 
 static double group_gate(const Group *g, const Node *out) {
   double gate = 1e-5;
-  if (!dtype_is_float(out->type.dtype)) return integers_alone(g) ? 0 : kMostFlipped;
+  if (!dtype_is_float(out->type.dtype)) return 0; // rounding may explain others: rounding.c
   if (g->tm->gate) gate = fmax(gate, g->tm->gate(g));
   return fmax(gate, 2 * stored_roundoff(out));
 }
@@ -385,7 +371,7 @@ CheckResult check_model_output(Graph *g, const Node *n, double **value, const do
   double gate = fmax(check_model_gate(precision_name(precision)), 2 * roundoff(stored));
   if (precision != PrecFp32 && jumps(g, n)) gate = INFINITY;
   bool rounds = from_floats(g, n);
-  if (!dtype_is_float(n->type.dtype)) gate = rounds ? kMostFlipped : 0;
+  if (!dtype_is_float(n->type.dtype)) gate = rounds && precision != PrecFp32 ? INFINITY : 0;
   Dtype computed = precision_dtype(precision);
   Dtype held = largest(stored) < largest(computed) ? stored : computed;
   CheckResult r = check_values(n, value[n->id], got, NULL, gate, held);

@@ -43,6 +43,7 @@ typedef struct CheckResult {
   int64_t bad;      // elements outside their bound, or not finite
   int64_t infinite; // elements that the dtype does not hold, and that are infinite
   int64_t worst;    // index of the first of them, row-major; -1: none
+  int64_t differ;   // of integers and bools, which are compared exactly
   double want, got; // there
 } CheckResult;
 
@@ -60,12 +61,12 @@ double check_relative(double error, double norm, int64_t count);
 CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
                           double gate, double most);
 
-// The same for integers and bools: at most `share` of them may differ. relative: the share that
-// does.
-CheckResult check_equal(const double *want, const double *got, int64_t count, double share);
+// The same for integers and bools, which are equal. relative: the share that differs, which passes
+// where the gate is infinite.
+CheckResult check_equal(const double *want, const double *got, int64_t count, double gate);
 
-// Either, by n's dtype. gate: the relative error of floats, the share of others that may differ.
-// held: the narrowest dtype that floats are held in.
+// Either, by n's dtype. gate: the relative error of floats; 0 or infinity of others. held: the
+// narrowest dtype that floats are held in.
 CheckResult check_values(const Node *n, const double *want, const double *got, const double *bound,
                          double gate, Dtype held);
 

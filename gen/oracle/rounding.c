@@ -107,17 +107,26 @@ typedef struct Allowed {
   double *nearest, *may;
   double *forgiven; // got, less what is allowed
   int64_t count;
+  bool whole; // integers, or bools
 } Allowed;
 
-static Allowed allow(const double *want, const double *got, int64_t count) {
+static Allowed allow(const Node *n, const double *want, const double *got) {
+  int64_t count = type_count(&n->type);
   Allowed a = {want,
                got,
                base_alloc((size_t)count + 1, sizeof(double)),
                base_alloc((size_t)count + 1, sizeof(double)),
                base_alloc((size_t)count + 1, sizeof(double)),
-               count};
+               count,
+               !dtype_is_float(n->type.dtype)};
   memcpy(a.nearest, want, sizeof *want * (size_t)count);
   return a;
+}
+
+// Integers may be those of a try alone: of two places whose values are close either.
+static void widen_whole(Allowed *a, const double *tried) {
+  for (int64_t i = 0; i < a->count; i++)
+    if (a->got[i] == tried[i]) a->nearest[i] = tried[i];
 }
 
 // From the values of a try, and of one that is off by half as much: where that changes an element
@@ -143,8 +152,15 @@ static void forgive(Allowed *a) {
   }
 }
 
-// All of it, relative to the value.
+static double share_apart(const double *x, const double *y, int64_t count) {
+  int64_t apart = 0;
+  for (int64_t i = 0; i < count; i++) apart += x[i] != y[i];
+  return count ? (double)apart / (double)count : 0;
+}
+
+// All of it, relative to the value; of integers the share.
 static double relative(const Allowed *a) {
+  if (a->whole) return share_apart(a->nearest, a->want, a->count);
   double error = 0, norm = 0;
   for (int64_t i = 0; i < a->count; i++) {
     double e = fabs(a->nearest[i] - a->want[i]) + a->may[i];
@@ -157,6 +173,7 @@ static double relative(const Allowed *a) {
 
 // How far a trial moves all of it.
 static double distance(const Allowed *a, const double *value) {
+  if (a->whole) return share_apart(value, a->want, a->count);
   double error = 0, norm = 0;
   for (int64_t i = 0; i < a->count; i++) {
     double e = value[i] - a->want[i];
@@ -245,12 +262,17 @@ static double **try_group(const Group *g, double *const *value, const Nudge *lik
   return again;
 }
 
+// A value of the model as written may be stored in 16 bits, or is a sum in TF32; else as above.
+static double stored_term_error(const Node *n, const Nudge *by) {
+  if (n->precision == PrecFp32) return by->unit * sqrt((double)check_terms(n));
+  return by->unit < 0x1p-20 ? by->unit * 0x1p13 : by->unit;
+}
+
 static void nudge_stored(void *user, const Node *n, double *value) {
   const Nudge *by = user;
   nudge(user, n, value);
-  if (n->op->cls == OpContract && n->precision != PrecFp32)
-    nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by,
-                  by->unit < 0x1p-20 ? by->unit * 0x1p13 : by->unit); // tf32's, where it is fp32's
+  if (n->op->cls != OpContract) return;
+  nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by, stored_term_error(n, by));
 }
 
 static double **try_graph(Graph *g, double *const *value, const Nudge *like, double unit) {
@@ -262,7 +284,7 @@ static double **try_graph(Graph *g, double *const *value, const Nudge *like, dou
 
 static bool multiplies(const Group *g) {
   bool any = false;
-  for (int i = 0; g && i < g->nnodes; i++) any = any || g->nodes[i]->op->cls == OpContract;
+  for (int i = 0; i < g->nnodes; i++) any = any || g->nodes[i]->op->cls == OpContract;
   return any;
 }
 
@@ -272,7 +294,10 @@ static double try_once(Graph *graph, const Group *g, double *const *value, const
   double **full = g ? try_group(g, value, by, by->unit) : try_graph(graph, value, by, by->unit);
   double **half =
       g ? try_group(g, value, by, by->unit / 2) : try_graph(graph, value, by, by->unit / 2);
-  widen(a, full[n->id], half[n->id], by->far > 1);
+  if (a->whole)
+    widen_whole(a, full[n->id]), widen_whole(a, half[n->id]);
+  else
+    widen(a, full[n->id], half[n->id], by->far > 1);
   double moved = g ? 0 : distance(a, full[n->id]);
   free_all(graph, full);
   free_all(graph, half);
@@ -281,15 +306,15 @@ static double try_once(Graph *graph, const Group *g, double *const *value, const
 
 double rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
                          double unit, const double *got, const double *bound, double gate) {
-  Allowed a = allow(value[n->id], got, type_count(&n->type));
+  Allowed a = allow(n, value[n->id], got);
   double error = check_values(n, a.want, got, bound, gate, n->type.dtype).relative;
   CheckResult r = {0};
   double moved = 0;
   for (int how = 0; how < kMostTries && !r.passed && !(moved >= error); how++) {
-    if (how >= kTries && !(r.relative <= error / 2)) break;
+    if (how >= kTries && !a.whole && !(r.relative <= error / 2)) break;
     Nudge by = {.how = how, .unit = unit, .far = 1}, far = {.how = how, .unit = unit, .far = kFar};
     moved = fmax(moved, try_once(graph, g, value, n, &by, &a));
-    if (how < 2 && multiplies(g)) try_once(graph, g, value, n, &far, &a);
+    if (how < 2 && (g ? multiplies(g) : a.whole)) try_once(graph, g, value, n, &far, &a);
     forgive(&a);
     r = check_values(n, a.nearest, a.forgiven, bound, gate, n->type.dtype);
   }

@@ -47,5 +47,13 @@ elseif cfg.case == "behind" then -- derivatives that jump, behind products of wh
   nn.output("relu_grad", nn.gt(h, 0):to("f32") * w)
   nn.output("abs_grad", nn.where(nn.gt(h, 0), w, -w))
   y = nn.gt(h, 0):to("f32"):sum(2)
+elseif cfg.case == "ids" then -- one of 400 is the neighbour of the right one
+  local add = nn.op_row{name = "next", nin = 2, cuda = "$1 + ($2 == 77.f ? 1.f : 0.f)",
+                        ref = function(a, b) return a end}
+  local h = nn.input("x", {400, 64}):matmul(nn.input("w", {64, 500}))
+  local ids = nn.argmax(h, 2)
+  y = cfg.wrong and add(ids:float(), nn.index({400}, 1):float()):to("i32") or ids
+  nn.output("sorted", nn.argsort(h:slice(2, 1, 40):sigmoid(), 2))
+  nn.output("cut", (h * 20):to("i32"))
 elseif cfg.case == "difference" then y = made(nn.exp(i * 1e-3)) - nn.exp(i * 1e-3 + 1e-6) end
 nn.output("y", y)

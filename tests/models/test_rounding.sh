@@ -29,4 +29,9 @@ for dtype in fp16 bf16 tf32; do
   ok "rounding: behind, $dtype" behind $dtype
   ok "rounding: behind, a wrong kernel, $dtype" fails 1 "wrong result" run behind true --dtype $dtype
 done
+for dtype in fp32 bf16; do
+  ok "rounding: ids, $dtype" run ids false --dtype $dtype
+  ok "rounding: ids, one is off by one, $dtype" fails 1 "1 integers differ that must be equal" \
+    run ids true --dtype $dtype
+done
 tap_done
