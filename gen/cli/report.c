@@ -267,6 +267,9 @@ static void print_result(const char *kind, const char *name, const Type *t, cons
     printf("%-9s of so few digits that mistakes up to there are not found; a finer --dtype or "
            "nn.precision leaves more\n",
            "");
+  if (c->unlike)
+    printf("%-9s %lld of its elements are finite where the oracle's are not, or the reverse\n", "",
+           (long long)c->unlike);
   if (c->infinite)
     printf("%-9s %lld of its elements are beyond the range of this dtype, and infinite\n", "",
            (long long)c->infinite);

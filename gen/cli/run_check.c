@@ -90,6 +90,13 @@ static void note_bad(Run *r, const char *what, const char *loc, const CheckResul
              *loc ? ", " : "", loc, (long long)c->differ, (long long)c->worst, c->got, c->want);
     return;
   }
+  if (c->unlike) {
+    snprintf(r->first_bad, sizeof r->first_bad,
+             "%s%s%s: %lld elements are finite where the oracle's are not, or the reverse, first at "
+             "%lld: %.9g, want %.9g",
+             what, *loc ? ", " : "", loc, (long long)c->unlike, (long long)c->worst, c->got, c->want);
+    return;
+  }
   int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, may be %.3g",
                       what, *loc ? ", " : "", loc, c->relative, c->gate);
   if (c->bad)

@@ -47,6 +47,10 @@ double check_relative(double error, double norm, int64_t count) {
   return count ? sqrt(error / fmax(norm, 9e-6 * (double)count)) : 0;
 }
 
+static double unsigned_nan(double x) { // as it is to be printed
+  return isnan(x) ? NAN : x;
+}
+
 CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
                           double gate, double most) {
   CheckResult r = {.gate = gate, .worst = -1};
@@ -57,14 +61,16 @@ CheckResult check_compare(const double *want, const double *got, const double *b
     bool same = same_number(want[i], got[i], most);
     if (same) e = 0;
     r.infinite += same && isinf(got[i]) && isfinite(want[i]);
-    error += e * e;
+    bool unlike = !same && isfinite(got[i]) != isfinite(want[i]);
+    r.unlike += unlike;
+    if (isfinite(e)) error += e * e;
     if (fabs(want[i]) < most) norm += want[i] * want[i];
     bool over = bound && !same && !(fabs(e) <= bound[i]);
-    if (over || (!same && !isfinite(got[i]))) {
+    if (over || unlike || (!same && !isfinite(got[i]))) {
       r.bad++;
-      if (r.worst < 0) r.worst = i, r.want = want[i], r.got = got[i];
+      if (r.worst < 0) r.worst = i, r.want = unsigned_nan(want[i]), r.got = unsigned_nan(got[i]);
     }
-    if (fabs(e) > r.max_error) r.max_error = fabs(e);
+    if (isfinite(e) && fabs(e) > r.max_error) r.max_error = fabs(e);
   }
   r.relative = check_relative(error, norm, count);
   r.passed = r.relative <= gate && !r.bad;
@@ -215,6 +221,7 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
   if (!got) die("out of memory");
   CheckResult r = {.failed_read = !read(user, out, got)};
   if (!r.failed_read) {
+    if (g->tm->skips) hidden_allow(g->graph, g, value, out, got);
     if (anchor && type_count(&g->domain) == count) {
       bound = malloc(sizeof *bound * (size_t)count);
       if (!bound) die("out of memory");
@@ -374,6 +381,7 @@ CheckResult check_model_output(Graph *g, const Node *n, double **value, const do
   if (!dtype_is_float(n->type.dtype)) gate = rounds && precision != PrecFp32 ? INFINITY : 0;
   Dtype computed = precision_dtype(precision);
   Dtype held = largest(stored) < largest(computed) ? stored : computed;
+  hidden_allow(g, NULL, value, n, got);
   CheckResult r = check_values(n, value[n->id], got, NULL, gate, held);
   if (r.passed || !rounds) return r;
   double unit = roundoff(computed);

@@ -41,6 +41,7 @@ typedef struct CheckResult {
   double gate;      // the largest relative error allowed
   double max_error; // largest absolute error
   int64_t bad;      // elements outside their bound, or not finite
+  int64_t unlike;   // finite elements where the oracle's are not, or the reverse
   int64_t infinite; // elements that the dtype does not hold, and that are infinite
   int64_t worst;    // index of the first of them, row-major; -1: none
   int64_t differ;   // of integers and bools, which are compared exactly
@@ -109,5 +110,10 @@ bool ids_check(Compiler *c, int entry, CheckRead read, void *user);
 // value: in double, n's and those of the inputs of group g; g null: of the sources of the graph.
 double rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
                          double unit, const double *got, const double *bound, double gate);
+
+// ---- hidden.c: attention skips what no query sees -----------------------------------------------
+// Where got, n's elements as the device has them, is finite and value[n->id] is not: there the value
+// becomes what it is if 0 times anything is 0. g, value: as above.
+void hidden_allow(Graph *graph, const Group *g, double **value, const Node *n, const double *got);
 
 #endif

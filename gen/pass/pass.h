@@ -67,8 +67,8 @@ typedef struct Template {
   void (*explain)(const Group *g, const Arch *arch, FILE *file);              // the candidates
   void (*multiplies)(const Group *g, double *issued, double *counted, double *inside);
   double (*gate)(const Group *g); // the relative error it may have beside rounding its outputs
-  // Are elements bounded by c k u |a||b|, through to the outputs?
-  bool (*bounded)(const Group *g);
+  bool (*bounded)(const Group *g); // are elements, by c k u |a||b|, through to the outputs?
+  bool skips; // it multiplies nothing by weights of scores that nobody sees
 } Template;
 
 // The schedule of a group: how its domain is cut and launched. Fields unused by a template are 0.
