@@ -4,33 +4,86 @@ local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define = tools.fail, tools.define
 
+-- ---- attention of any number of batches -------------------------------------------------------
+
+-- The sizes in front of the last three of each tensor, as they broadcast; nil: they do not.
+local function batches_of(list)
+  local all, most = {}, 0
+  for _, x in ipairs(list) do most = math.max(most, #shape(x) - 3) end
+  for i = 1, most do
+    all[i] = 1
+    for _, x in ipairs(list) do
+      local dims = shape(x)
+      local size = dims[#dims - 3 - most + i] or 1
+      if size ~= 1 and all[i] ~= 1 and size ~= all[i] then return nil end
+      all[i] = all[i] == 1 and size or all[i]
+    end
+  end
+  return all
+end
+
+-- x (..., H, L, E) as (product of batches, heads or H, L, E), each element as often as that wants.
+local function four(x, batches, heads)
+  local dims = shape(x)
+  local wide = table.move(batches, 1, #batches, 1, {})
+  local own = dims[#dims - 2] or 1
+  wide[#wide + 1], wide[#wide + 2], wide[#wide + 3] = heads or own, dims[#dims - 1], dims[#dims]
+  if tools.product(wide, 1, #wide) ~= tools.product(dims, 1, #dims) then
+    x = nn.expand(#dims > 2 and x or op.reshape(x, {dims = {1, dims[1], dims[2]}}), wide)
+  end
+  return op.reshape(x, {dims = {tools.product(batches, 1, #batches), table.unpack(wide, #wide - 2)}})
+end
+
+local function sdpa_fails(text, ...) fail("scaled_dot_product_attention: " .. text, ...) end
+
+-- A mask that broadcasts to (..., H, N, M), as nn.attention takes it.
+local function masks_batches(mask, batches, list)
+  if #shape(mask) < 4 or #batches < 2 then return mask end
+  local own, with = batches_of{mask}, batches_of{mask, table.unpack(list)}
+  if not with or #with ~= #batches or table.concat(with, ",") ~= table.concat(batches, ",") then
+    sdpa_fails("%s does not broadcast to the batches of %s, %s and %s", tostring(mask),
+               tostring(list[1]), tostring(list[2]), tostring(list[3]))
+  end
+  local whole = tools.product(own, 1, #own) ~= 1
+  return four(mask, whole and batches or own)
+end
+
 -- softmax(q @ k^T * scale + mask) @ v of (..., L, E); mask: bools, true is seen, or floats, which
 -- are added.
 define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: tensor,
        mask|attn_mask: tensor = nil, {dropout|dropout_p: chance = 0,
        causal|is_causal: boolean = false, scale: number = nil})]],
        "F.scaled_dot_product_attention", function(q, k, v, mask, o)
-  local function four(x)
-    local dims = shape(x)
-    if #dims < 2 then
-      fail("scaled_dot_product_attention: wants (..., L, E), not %s", tostring(x))
-    end
-    return op.reshape(x, {dims = {tools.product(dims, 1, #dims - 3), dims[#dims - 2] or 1,
-                                  dims[#dims - 1], dims[#dims]}})
+  local list, rank = {q, k, v}, 0
+  for _, x in ipairs(list) do
+    rank = math.max(rank, #shape(x))
+    if #shape(x) < 2 then sdpa_fails("wants (..., L, E), not %s", tostring(x)) end
   end
-  local dims, of_v = shape(q), shape(v)
+  local batches = batches_of(list)
+  if not batches then
+    sdpa_fails("the batches of q, k and v do not broadcast: %s, %s and %s", tostring(q),
+               tostring(k), tostring(v))
+  end
   local given = {scale = o.scale, causal = o.causal or nil}
   -- PyTorch's mask begins at the first key
-  if o.causal and dims[#dims - 1] ~= shape(k)[#shape(k) - 1] then
+  if o.causal and shape(q)[#shape(q) - 1] ~= shape(k)[#shape(k) - 1] then
     given.causal = nil
     given.keep = function(at) return op.le(at.key, at.query) end
   end
-  if mask then given[tools.is_float(mask) and "bias" or "mask"] = mask end
+  if mask then
+    given[tools.is_float(mask) and "bias" or "mask"] = masks_batches(mask, batches, list)
+  end
   if o.dropout > 0 then
     given.dropout = {p = o.dropout, seed = tools.training.seed, step = tools.step_now()}
   end
-  local y = nn.attention(four(q), four(k), four(v), given)
-  return op.reshape(y, {dims = tools.with(dims, #dims, of_v[#of_v])})
+  local heads = {}
+  for i, x in ipairs(list) do heads[i] = shape(x)[#shape(x) - 2] or 1 end
+  local of_keys = math.max(heads[2], heads[3])
+  local function as(i, most) return four(list[i], batches, heads[i] == 1 and most or nil) end
+  local y = nn.attention(as(1, of_keys), as(2, heads[3]), as(3, heads[2]), given)
+  local dims = shape(y)
+  local all = table.move(dims, 2, 4, #batches + 1, batches)
+  return op.reshape(y, {dims = table.move(all, #all - rank + 1, #all, 1, {})})
 end)
 
 -- ---- multi-head attention ---------------------------------------------------------------------

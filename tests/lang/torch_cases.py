@@ -1342,6 +1342,36 @@ layers("adaptive", {"x": floats(9, 16), "l": ints(30, 9)}, [
 ])
 
 
+def attention(q, k, v, mask=None, causal=False):  # as PyTorch's, which 1.13 has not
+    s = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if causal:
+        s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool).tril(), float("-inf"))
+    if mask is not None and mask.dtype == torch.bool:
+        s = s.masked_fill(~mask, float("-inf"))
+    elif mask is not None:
+        s = s + mask
+    return torch.softmax(s, -1) @ v
+
+
+BATCHES = {"q": floats(2, 3, 4, 9, 8), "k": floats(1, 3, 4, 7, 8), "v": floats(3, 4, 7, 6),
+           "two": floats(9, 8), "bias": floats(2, 1, 1, 9, 7), "rows": floats(9, 7)}
+section("attention_batches", BATCHES, [
+    ("q:scaled_dot_product_attention(k, v)", lambda q, k, v, *_: attention(q, k, v)),
+    ("k:scaled_dot_product_attention(q, q)", lambda q, k, *_: attention(k, q, q)),
+    ("two:scaled_dot_product_attention(k, v)", lambda q, k, v, two, *_: attention(two, k, v)),
+    ("two:scaled_dot_product_attention(two, two, {causal = true})",
+     lambda q, k, v, two, *_: attention(two, two, two, causal=True)),
+    ("q:scaled_dot_product_attention(k:slice(3, 2, 2), v)",
+     lambda q, k, v, *_: attention(q, k[:, :, 1:2], v)),
+    ("q:scaled_dot_product_attention(k, v, rows)",
+     lambda q, k, v, two, bias, rows: attention(q, k, v, rows)),
+    ("q:scaled_dot_product_attention(k, v, bias)",
+     lambda q, k, v, two, bias, rows: attention(q, k, v, bias)),
+    ("q:scaled_dot_product_attention(k, v, bias:slice(1, 1, 1):gt(-1))",
+     lambda q, k, v, two, bias, rows: attention(q, k, v, bias[:1] > -1)),
+])
+
+
 def scale(text, want):
     """What an absolute error is measured by: the elements of a gradient are sums of terms as large
     as its largest element, and in some of them the terms cancel, in PyTorch's fp32 as in ours."""
