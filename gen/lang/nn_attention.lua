@@ -92,7 +92,9 @@ local function places(d)
               key = nn.index(laid(d, 1, 1, 1, d.M), last + 1)}
   if d.R == 1 then at.head = nn.index({1, d.H, 1, 1}, 2)
   else at.head = nn.index({1, d.G, 1, 1, 1}, 2) * d.R + nn.index({1, 1, d.R, 1, 1}, 3) end
-  return at
+  return setmetatable(at, {__index = function(_, name)
+    fail("attention: at has no '%s'; it has: at.batch, at.head, at.query, at.key", tostring(name))
+  end})
 end
 
 local function shifted(x, by) return by == 0 and x or x + by end
@@ -116,7 +118,7 @@ local function near(d, o, at, behind)
     prefix = of_shape(d, "prefix", typed("prefix", prefix, is_integer, "integers"), {d.B}, d.B, 1,
                       1, 1)
   elseif math.type(prefix) ~= "integer" then
-    fail("attention: prefix wants a whole number or a tensor of integers, not %s", tostring(prefix))
+    fail("attention: prefix wants a whole number or a tensor of integers, not %s", tools.said(prefix))
   end
   return op.logical_or(seen, op.lt(at.key, prefix))
 end
@@ -169,7 +171,7 @@ end
 local function rescored(s, f, at)
   local new = f(s, at)
   if not core.is_tensor(new) or said(shape(new)) ~= said(shape(s)) then
-    fail("attention: score wants %s as it was given, not %s", said(shape(s)), tostring(new))
+    fail("attention: score wants %s as it was given, not %s", said(shape(s)), tools.said(new))
   end
   return new
 end
@@ -218,15 +220,15 @@ end
 local function check(o)
   local function finite(x) return type(x) == "number" and x - x == 0 end
   if o.scale and not finite(o.scale) then
-    fail("attention: scale wants a number, not %s", tostring(o.scale))
+    fail("attention: scale wants a number, not %s", tools.said(o.scale))
   end
   if o.softcap and not (finite(o.softcap) and o.softcap > 0) then
-    fail("attention: softcap wants a number above 0, not %s", tostring(o.softcap))
+    fail("attention: softcap wants a number above 0, not %s", tools.said(o.softcap))
   end
   for name, kind in pairs{score = "function", keep = "function", causal = "boolean",
                           lse = "boolean", weights = "boolean"} do
     if o[name] and type(o[name]) ~= kind then
-      fail("attention: %s wants a %s, not %s", name, kind, tostring(o[name]))
+      fail("attention: %s wants a %s, not %s", name, kind, tools.said(o[name]))
     end
   end
 end

@@ -57,4 +57,8 @@ if case == "linalg" then y = nn.linalg.norm(x) end
 if case == "seed" then y = nn.random({4}, {seed = 2^64}) end
 if case == "step" then y = nn.random({4}, {step = 2^31}) end
 if case == "draw" then y = nn.op.uniform(nn.index({4}), 0, 1 << 31, 1) end
+local four = nn.zeros{2, 4, 8, 16}
+if case == "batches" then y = nn.functional.scaled_dot_product_attention(nn.zeros{2, 3, 4, 9, 8}, nn.zeros{5, 4, 9, 8}, nn.zeros{4, 9, 8}) end
+if case == "places" then y = four:attention(four, four, {keep = function(at) return at.kye:lt(3) end}) end
+if case == "scales" then y = four:attention(four, four, {scale = {1, 2}}) end
 nn.output("y", y)
