@@ -51,7 +51,8 @@ local function writes_text(m)
     error("top_k wants a temperature above 0: at 0 no token is drawn", 2)
   end
   -- How many tokens there are: one more is asked for than fit in a context that is full.
-  local count = nn.state("count", {1}, {dtype = "i32", init = 1, below = P + 1}) -- P: it is full
+  local full = "the context of " .. P .. " tokens is full, no token follows them"
+  local count = nn.state("count", {1}, {dtype = "i32", init = 1, below = P + 1, beyond = full})
   local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
   local function cache(name) return nn.state(name, {B, m.heads, P, m.head}, {dtype = "auto"}) end
 

@@ -1,6 +1,7 @@
 // run_state.c: the entry that a run executes, and its initial states, restored before every further
 // run of the same command (timing, the comparison of bits).
 #include "cli.h"
+#include "gen/lang/lang.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +70,9 @@ int run_restore_states(Run *r, Error *err) {
 static int refuse(Compiler *c, const Node *state, double value, Error *err) {
   c->error = err;
   if (setjmp(c->recover)) return err->code = ExitBadInput;
-  err_at(c, state->loc, "state '%s' is %.0f after this run, not 0 to %lld", state->name, value,
-         (long long)state->attr.below - 1);
+  const char *beyond = source_beyond(c, state->name);
+  err_at(c, state->loc, "state '%s' is %.0f after this run, not 0 to %lld%s%s", state->name, value,
+         (long long)state->attr.below - 1, beyond ? ": " : "", beyond ? beyond : "");
 }
 
 int run_check_states(Run *r, Error *err) {

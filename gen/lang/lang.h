@@ -60,6 +60,7 @@ struct Numbers {
 };
 
 extern const luaL_Reg source_functions[]; // of core; ends with null names
+const char *source_beyond(Compiler *c, const char *state); // what the model says of it; null: no
 
 // ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------
 void rows_load(Compiler *c);           // runs ops.lua

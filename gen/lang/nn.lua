@@ -175,12 +175,13 @@ end)
 -- A value that lives across runs, saved and restored with the weights. init: a number, or {"normal"
 -- | "uniform", a, b}. Reading it gives what it held before the run. dtype = "auto": as other values
 -- are stored, f16 or bf16 with --dtype fp16 or bf16, else f32. below: integers are 0 to below - 1;
--- a run of nngen that leaves others ends with an error that quotes this line of the model.
+-- a run of nngen that leaves others ends with an error that quotes this line of the model, and says
+-- `beyond`: what that means.
 define_here([[state(name: string, shape: any,
-            {dtype: string = f32, init: any = 0, below: whole = 0})]],
+            {dtype: string = f32, init: any = 0, below: whole = 0, beyond: string = nil})]],
             "", function(name, dims, o)
   local init = first_values("state", o.init)
-  return core.state(join(name), dims, o.dtype, init[1], init[2], init[3], o.below)
+  return core.state(join(name), dims, o.dtype, init[1], init[2], init[3], o.below, o.beyond)
 end)
 
 -- What a state, or a parameter, holds after this run of the entry. Reading it, before this call or

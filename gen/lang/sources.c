@@ -247,7 +247,23 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
   return 0;
 }
 
-static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b, below)
+// The registry keeps what a state says beyond its range, by name.
+static void keep_beyond(lua_State *lua, const char *name, const char *text) {
+  luaL_getsubtable(lua, LUA_REGISTRYINDEX, "nngen.beyond");
+  lua_pushstring(lua, text);
+  lua_setfield(lua, -2, name);
+  lua_pop(lua, 1);
+}
+
+const char *source_beyond(Compiler *c, const char *state) {
+  luaL_getsubtable(c->lua, LUA_REGISTRYINDEX, "nngen.beyond");
+  lua_getfield(c->lua, -1, state);
+  const char *text = lua_isnil(c->lua, -1) ? NULL : arena_dup(c->arena, lua_tostring(c->lua, -1));
+  lua_pop(c->lua, 2);
+  return text;
+}
+
+static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b, below, beyond)
   Attr attr = read_init(lua, 4, "state");
   attr.below = luaL_optinteger(lua, 7, 0);
   bool as_values = !strcmp(luaL_checkstring(lua, 3), "auto");
@@ -256,6 +272,7 @@ static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b, 
   Node *n = add_source(lua, "state", dtype, &attr);
   n->updated = true;
   n->fixed = false;
+  if (!lua_isnoneornil(lua, 8)) keep_beyond(lua, n->name, luaL_checkstring(lua, 8));
   return push_integers(lua, n);
 }
 

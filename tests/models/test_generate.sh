@@ -89,8 +89,8 @@ full() { # no token is written beyond the last position, and the model's line sa
   local list=($(written 33))
   [ ${list[0]} = 40 ] && [ ${#list[@]} = 41 ] || return 1
   run --entry next --weights "$work/b.safetensors" --save "$work/c.safetensors" >"$work/log" 2>&1
-  [ $? = 5 ] && grep -q "^nngen: models/transformer.lua:[0-9]*: state 'count' is 41 .*, not 0 to 40" \
-    "$work/log" && grep -q "|   local count = .* -- P: it is full" "$work/log" &&
+  [ $? = 5 ] && grep -q "^nngen: models/transformer.lua:[0-9]*: state 'count' is 41 .*, not 0 to 40: the context of 40 tokens is full" \
+    "$work/log" && grep -q "|   local count = " "$work/log" &&
     [ "$(text "$work/c.safetensors" | cut -d' ' -f2-)" = "$(text "$work/b.safetensors" |
       cut -d' ' -f2-)" ]
 }
