@@ -86,6 +86,8 @@ int params_of_weights(Weights *weights, const char *path, uint64_t seed, Params 
 typedef enum ParamsFrom { ParamsFile, ParamsSeed, ParamsFileIfThere } ParamsFrom;
 typedef ParamsFrom (*ParamsChoice)(void *user, const PlanTensor *tensor);
 void params_choose(Params *params, ParamsChoice choice, void *user);
+// The model has a setting `prefix`, which is this one now: errors say which one the file wants.
+void params_prefix(Params *params, const char *prefix);
 
 #ifdef __cplusplus
 }

@@ -140,10 +140,10 @@ int run_check_finite(const char *weights, Error *err);
 
 // run_state.c. The entry of this name; null: infer, or the first that is not empty.
 int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err);
-// Is it a parameter or buffer of the model (though an entry updates it)? Of --weights, given
-// params_choose with a graph: these are there, states may be.
+// Is it a parameter or buffer of the model (though an entry updates it)?
 bool cli_is_weight(const Graph *graph, const char *name);
-ParamsFrom cli_params_from(void *graph, const PlanTensor *tensor);
+// Of --weights: these are there, states may be; and what the model's setting `prefix` is.
+void cli_choose_params(Params *params, const Compiler *c);
 int run_keep_states(Run *r, Error *err); // saves the states before the run in Run.states
 int run_restore_states(Run *r, Error *err);
 int run_check_states(Run *r, Error *err); // after it: integers beyond what the model allows

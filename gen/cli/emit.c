@@ -276,7 +276,7 @@ static int open_params(Emission *e, Error *err) {
   int64_t seed;
   int code = cli_number("seed", e->cli->seed, 0, 0, &seed, err);
   if (!code) code = params_open(e->cli->weights, (uint64_t)seed, &e->params, err);
-  if (!code) params_choose(e->params, cli_params_from, e->compilers[0].graph);
+  if (!code) cli_choose_params(e->params, &e->compilers[0]);
   return code;
 }
 

@@ -223,7 +223,7 @@ static int execute(Run *r, Error *err) {
   if (!code) code = cli_number("warmup", r->cli->warmup, 0, 3, &warmup, err);
   if (!code) code = cli_number("steps", r->cli->steps, 1, 1, &steps, err);
   if (!code) code = params_open(r->cli->weights, (uint64_t)seed, &r->params, err);
-  if (!code) params_choose(r->params, cli_params_from, r->compiler.graph);
+  if (!code) cli_choose_params(r->params, &r->compiler);
   if (!code) code = params_check(r->params, r->plan, err);
   if (!code) code = run_read_inputs(r, (uint64_t)seed, err);
   JitOptions jit = jit_options(r);

@@ -35,8 +35,15 @@ bool cli_is_weight(const Graph *graph, const char *name) {
   return false;
 }
 
-ParamsFrom cli_params_from(void *graph, const PlanTensor *tensor) {
+static ParamsFrom params_from(void *graph, const PlanTensor *tensor) {
   return cli_is_weight(graph, tensor->name) ? ParamsFile : ParamsFileIfThere;
+}
+
+void cli_choose_params(Params *params, const Compiler *c) {
+  params_choose(params, params_from, c->graph);
+  for (int i = 0; i < c->nsettings; i++)
+    if (c->settings[i].owner == SettingOfModel && !strcmp(c->settings[i].name, "prefix"))
+      params_prefix(params, c->settings[i].value);
 }
 
 // A state, or a copy of a parameter that is updated as that is?

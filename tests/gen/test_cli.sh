@@ -160,4 +160,34 @@ quick() {
 ok "4000 layers are fused in about a second" quick
 ok "at most 23 kernels in resnet18" \
   bash -c '[ $(build/nngen show models/resnet18.lua | grep -c "^# kernel.*infer") -le 23 ]'
+# Weights whose names have a prefix in front: it is named, as the setting if the model has it.
+cat >"$work/prefixed.lua" <<'E'
+local nn = require "nn"
+local own = nn.config{SETTING = ""}
+nn.output("y", nn.scope(own.SETTING, function()
+  return nn.input("x", {2, 3}):linear("fc", {out = 3})
+end))
+E
+sed 's/SETTING/prefix/' "$work/prefixed.lua" >"$work/with.lua"
+sed 's/SETTING/front/' "$work/prefixed.lua" >"$work/without.lua"
+python3 - "$work/prefixed.safetensors" <<'E'
+import json, struct, sys
+header = {"a.b.fc.weight": {"dtype": "F32", "shape": [3, 3], "data_offsets": [0, 36]},
+          "a.b.fc.bias": {"dtype": "F32", "shape": [3], "data_offsets": [36, 48]},
+          "head": {"dtype": "F32", "shape": [1], "data_offsets": [48, 52]}}
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + bytes(52))
+E
+prefixed() { # prefixed MODEL SAID OPTIONS...: the end of the error
+  local model=$1 said=$2
+  shift 2
+  build/nngen "$work/$model.lua" --quiet --weights "$work/prefixed.safetensors" "$@" 2>"$work/said"
+  [ $? = 5 ] && grep -q "; did you mean 'a.b.fc.[a-z]*'? 2 of its 3 tensors begin with $said\$" \
+    "$work/said" || { cat "$work/said"; return 1; }
+}
+ok "a prefix of weights" prefixed with "'a.b.': --set prefix=a.b"
+ok "a prefix of weights, before another" prefixed with "'a.': --set prefix=a.b" --set prefix=b
+ok "a prefix of weights, without the setting" prefixed without "'a.b.'"
+ok "weights with their prefix" build/nngen "$work/with.lua" --quiet \
+  --weights "$work/prefixed.safetensors" --set prefix=a.b
 tap_done
