@@ -77,6 +77,13 @@ local function in_words(seed, draw)
 end
 
 local function step_number(v)
+  if core.is_tensor(v) then
+    if core.dtype(v):find("f") then
+      fail("random: step: wants an integer tensor of one element, not %s %s", core.dtype(v),
+           tostring(v))
+    end
+    return v
+  end
   local n = whole("random: step", v)
   if n ~= wrapped(n) then fail("random: step = %d: wants a whole number of 32 bits", n) end
   return n
@@ -90,7 +97,7 @@ define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, se
             step: value = 0, p: number = 0.5})]],
             "", function(dims, o)
   local draw = o.kind == "normal" and op.normal or op.uniform
-  local step = core.is_tensor(o.step) and o.step or step_number(o.step)
+  local step = step_number(o.step)
   local position, stride = 0, 1
   for axis = #dims, 1, -1 do
     position = position + nn.index(dims, axis) * stride
