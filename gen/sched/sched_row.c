@@ -280,12 +280,14 @@ bool row_cut_inside(Group *g, const Arch *arch, const Tile *in, Cost *cost) {
 // Rows along memory: as many threads for each as leave kPerThread accesses to each, and more where
 // that is much cheaper, as where elements take hundreds of instructions.
 static void choose_along(Group *g, const Arch *arch, int64_t accesses, int64_t rows, int sweeps) {
-  enum { kPerThread = 8, kMostPerRow = 1024 };
+  enum { kPerThread = 8, kFewWords = 4 };
   const double much = 0.8;
+  // States that are more take registers that 1024 threads have not.
+  const int most_per_row = state_words(g) <= kFewWords ? 1024 : 512;
   Tile *t = &g->tile, best = {.seconds = INFINITY};
   int per_row = kWarp;
-  while (per_row < kMostPerRow && accesses > per_row * kPerThread) per_row *= 2;
-  for (; per_row <= kMostPerRow; per_row *= 2) {
+  while (per_row < most_per_row && accesses > per_row * kPerThread) per_row *= 2;
+  for (; per_row <= most_per_row; per_row *= 2) {
     t->rows = per_row == kWarp && rows >= 8 ? 8 : 1;
     Cost c = row_cost_least(g, arch, per_row, sweeps);
     cost_note(t, &c);
