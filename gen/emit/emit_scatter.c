@@ -22,10 +22,10 @@ static void put_constants(Emitter *e) {
   hole_int(e, "columns", t->n);
   hole_int(e, "items", t->items);
   hole_int(e, "hits", t->rows);
-  int rank = n->type.rank;
-  hole_int(e, "count", n->in[0]->type.dim[rank - 2]);
+  const Type *ids = &n->in[0]->type;
+  hole_int(e, "count", ids->dim[ids->rank - 1]);
   hole_int(e, "size", n->attr.count);
-  hole_int(e, "width", n->type.dim[rank - 1]);
+  hole_int(e, "width", n->type.rank > ids->rank ? n->type.dim[ids->rank] : 1);
   hole_int(e, "parts", t->splits);
   hole_int(e, "part", t->part);
   hole_int(e, "part_group", tile_part_group(t));
@@ -41,8 +41,9 @@ static Index index_of(const Type *t, int d, const char *name) {
 void emit_scatter(Emitter *e) {
   const Node *n = e->g->anchor;
   const Type *ids = &n->in[0]->type;
+  bool wide = n->type.rank > ids->rank;
   Index at[3] = {index_of(ids, 0, "b"), index_of(ids, ids->rank - 1, "e"),
-                 index_of(&n->type, ids->rank, "column")};
+                 wide ? index_of(&n->type, ids->rank, "column") : (Index){"0", false}};
   Index *first = at + 2 - ids->rank; // of a batch, if there are some
   Scope s = {0};
   put_read(e, "place", n->in[0], first);

@@ -331,8 +331,8 @@ static void infer_contract(Compiler *c, Node *n) {
   forms[n->op->form](c, n);
 }
 
-// Rows of the second input, (n, d), added up by the ids of the first, (n), into `count` places; of
-// (batch, n, d) and (batch, n) into those of each batch.
+// Rows of the second input, (n, d) or (n), added up by the ids of the first, (n), into `count`
+// places; of (batch, n, d) or (batch, n) and (batch, n) into those of each batch.
 static void infer_scatter(Compiler *c, Node *n) {
   const Type *ids = &n->in[0]->type, *rows = &n->in[1]->type;
   bool floats = dtype_is_float(rows->dtype);
@@ -340,7 +340,7 @@ static void infer_scatter(Compiler *c, Node *n) {
     err_at(c, n->loc, "%s: ids are integers (n) or (batch, n), not %s %s", n->op->name,
            dtype_name(ids->dtype), shape_of(n->in[0]));
   size_t bytes = sizeof *ids->dim * (size_t)ids->rank;
-  if (rows->rank != ids->rank + 1 || memcmp(rows->dim, ids->dim, bytes))
+  if (rows->rank < ids->rank || rows->rank > ids->rank + 1 || memcmp(rows->dim, ids->dim, bytes))
     err_at(c, n->loc, "%s: wants a row for each of ids %s, not %s", n->op->name,
            shape_of(n->in[0]), shape_of(n->in[1]));
   if (n->attr.count < 1 || n->attr.count > INT32_MAX)

@@ -1,6 +1,6 @@
 // empty.c: values without elements. Nothing computes them, and no pass has to know of them: a node
 // that is one, or reads one, is replaced by a constant as soon as it is made. Only sources,
-// constants, and what an entry gives or keeps can be empty further on.
+// constants, and what an entry gives or keeps can be empty further on. CLASS
 #include "lang.h"
 
 #include <lauxlib.h>
@@ -49,7 +49,7 @@ Node *empty_replaced(Compiler *c, Node *n) {
   if (is_empty(n)) return constant(c, n, 0);
   if (!reads) return n;
   if (n->op->cls == OpReduce) return constant(c, n, reduced(c, n));
-  if (n->op->cls == OpContract) return constant(c, n, 0);
+  if (n->op->cls == OpContract || n->op->cls == OpScatter) return constant(c, n, 0);
   if (n->op->cls == OpMove && n->op->form == MoveConcat) return joined(n);
   if (n->op->cls == OpMove && n->op->form == MovePad) return constant(c, n, 0);
   err_at(c, n->loc, "%s: %s has no elements to take", n->op->name, type_shape(&n->in[0]->type).s);

@@ -11,8 +11,8 @@ local classes = {
            "of size 1",
   scan = "each element becomes what those up to it along `axis` come to",
   select = "the places of the `count` largest elements along `axis`, as i32",
-  scatter = "rows (n, d), the second input, added up by their ids (n), the first, into `count` " ..
-            "places; of (batch, n, d) and (batch, n) in each batch",
+  scatter = "rows b, (n, d) or (n), added up by their ids a, (n), into `count` places; of " ..
+            "(batch, n, d) or (batch, n) by (batch, n) in each batch",
   window = "the elements under a window that slides over (N, C, H, W)",
   contract = "sums of products",
   move = "the same elements elsewhere",
@@ -42,7 +42,7 @@ local function shown(row)
   local list = {}
   local n = row.class == "map" and row.nin or row.class == "contract" and 2 or 1
   if row.name == "concat" then list = {"a, ..."} end
-  if row.name == "gather" or row.name == "take_along" then n = 2 end
+  if row.class == "scatter" or row.name == "gather" or row.name == "take_along" then n = 2 end
   for i = #list + 1, n or 1 do list[i] = letters[i] end
   if row.attrs then list[#list + 1] = "{" .. table.concat(row.attrs, ", ") .. "}" end
   return string.format("op.%s(%s)", row.name, table.concat(list, ", "))

@@ -68,7 +68,7 @@ function moves.along(p, node, input, dims, i)
   return (i == 2 or p.axis ~= node.axis) and p or "mixed"
 end
 
--- ---- classes: the same --------------------------------------------------------------------------
+-- ---- classes: the same, CLASS --------------------------------------------------------------------------
 
 local classes = {}
 
@@ -81,6 +81,13 @@ function classes.reduce(p, node) return node.axes >> p.axis & 1 == 0 and p or "m
 -- Of what lies before an element alone, which is no padding: that is behind all other examples.
 function classes.scan(p, node, input, dims, _, batch)
   return (p.axis ~= node.axis or dims[p.axis + 1] == p.each * batch) and p or "mixed"
+end
+
+-- Of rows that are added up by ids: of a batch, and of their elements, as they are.
+function classes.scatter(p, node, _, _, i)
+  local of_batch = #shape(node.inputs[1]) == 2 and p.axis == 0
+  local of_element = i == 2 and p.axis == #shape(node.inputs[1])
+  return (of_batch or of_element) and p or "mixed"
 end
 
 function classes.select(p, node) return p.axis ~= node.axis and p or "mixed" end

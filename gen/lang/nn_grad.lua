@@ -273,16 +273,19 @@ function rules.gather(g, node, y, x, ids)
 end
 -- Each row has the gradient of the place that it is added to.
 function rules.scatter_sum(g, node, y, ids)
-  if #shape(ids) == 1 then return nil, op.gather(g, ids, {axis = 0}) end
-  local batches, size, width = table.unpack(shape(y))
-  local places = op.add(ids, op.mul(nn.index({batches, 1}, 1), size))
-  return nil, op.gather(op.reshape(g, {dims = {batches * size, width}}), places, {axis = 0})
+  local of, count = shape(ids), node.count
+  local inside = op.le(0, ids) & op.lt(ids, count)
+  local places = op.where(inside, ids, 0)
+  if #of == 2 then places = op.add(places, op.mul(nn.index({of[1], 1}, 1), count)) end
+  local wide = #shape(y) > #of
+  local flat = {of[2] and of[1] * count or count, wide and shape(y)[#of + 1] or nil}
+  if wide then inside = nn.unsqueeze(inside, -1) end
+  return nil, op.where(inside, op.gather(op.reshape(g, {dims = flat}), places, {axis = 0}), 0.0)
 end
--- The element of its own row that each id names. Of few, each element looks which ones are its.
-local kFewIds = 8
+-- The element of its own row that each id names.
 function rules.take_along(g, node, y, x, ids)
   local wide, axis = shape(ids), node.axis + 1
-  if wide[axis] > kFewIds then
+  if tools.many_pairs(wide[axis], shape(x)[axis]) then
     local places, of_places = nn.movedim(ids, axis, -1), nn.movedim(g, axis, -1)
     local sums = tools.scatter_rows(places, of_places, shape(x)[axis])
     return nn.movedim(sums, -1, axis)

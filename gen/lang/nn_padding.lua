@@ -51,6 +51,20 @@ local function of_reduction(x, node, valid, batch, known)
   return op[node.op](from, {axes = node.axes}), place
 end
 
+-- Rows of examples that are added up by ids: those that count, as large as if they were all.
+local function of_scatter(x, node, valid, batch, known)
+  local ids, place = of_valid(node.inputs[1], valid, batch, known)
+  local rows, own = of_valid(node.inputs[2], valid, batch, known)
+  if not ids or not rows then return nil end
+  place = tools.place_of_both(place, own)
+  if place ~= "none" and place ~= "mixed" and place.axis == #shape(ids) - 1 then
+    local floats = core.dtype(rows):find("f") and rows or rows:to("f32")
+    rows = valid_or(floats, 0.0, place, valid, batch)
+    return op.scatter_sum(ids, rows, {count = node.count}) / (valid:to("f32") * (1 / batch)), "none"
+  end
+  return nil
+end
+
 local function of_map(x, node, valid, batch, known)
   local inputs, place = {}, "none"
   for i in ipairs(node.inputs) do
@@ -71,7 +85,7 @@ function of_valid(x, valid, batch, known)
   if place ~= "mixed" then return x, place end
   local made = known.again[id]
   if not made then
-    local f = node.class == "reduce" and of_reduction
+    local f = node.class == "reduce" and of_reduction or node.class == "scatter" and of_scatter
         or (node.class == "map" or node.form == "reshape") and of_map
     made = f and table.pack(f(x, node, valid, batch, known)) or {}
     known.again[id] = made

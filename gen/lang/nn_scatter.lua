@@ -21,8 +21,12 @@ define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(id
   return op.eq(op.reshape(named(ids, size), {dims = dims}), nn.index(wide, #wide)):to("f32")
 end)
 
+-- Are `ids` and `size` places so many pairs that it is better not to compare each with each? Few of
+-- them are no work for a block.
+function tools.many_pairs(ids, size) return ids > 8 and ids * size >= 4096 end
+
 -- Elements added up by ids along the last axis, both (..., N), into (..., size): the same bits in
--- every run, and integers exactly. Ids are places.
+-- every run, and integers exactly. What has no id from 0 to size - 1 is left out.
 function tools.scatter_rows(ids, from, size)
   local dims, n = shape(ids), shape(ids)[#shape(ids)]
   local batches = tools.product(dims, 1, #dims - 1)
@@ -31,7 +35,7 @@ function tools.scatter_rows(ids, from, size)
   return nn.precision("fp32", function()
     local each = batches == 1 and {n} or {batches, n}
     local sums = op.scatter_sum(op.reshape(ids, {dims = each}),
-                                op.reshape(from, {dims = with(each, #each + 1, 1)}), {count = size})
+                                op.reshape(from, {dims = each}), {count = size})
     return op.reshape(sums, {dims = wide})
   end)
 end
@@ -42,10 +46,11 @@ local function added_rows(what, ids, rows, size)
   if #shape(ids) ~= 1 or shape(ids)[1] ~= dims[1] then
     fail("%s: wants an id for each row, not %s and %s", what, tostring(ids), tostring(rows))
   end
-  local n, d, wide = dims[1], tools.product(dims, 2), with(dims, 1, size)
+  local n, wide = dims[1], with(dims, 1, size)
+  local each = #dims > 1 and {n, tools.product(dims, 2)} or {n}
   if n * tools.product(wide) == 0 then return nn.zeros(wide, {dtype = core.dtype(rows)}) end
   return nn.precision("fp32", function()
-    local sums = op.scatter_sum(named(ids, size), op.reshape(rows, {dims = {n, d}}), {count = size})
+    local sums = op.scatter_sum(named(ids, size), op.reshape(rows, {dims = each}), {count = size})
     return op.reshape(sums, {dims = wide})
   end)
 end
@@ -75,7 +80,13 @@ end)
 -- How often each integer below `size` is among ids, as i32; or the sums of `weights` there.
 define("bincount(ids: tensor, size|minlength: count, weights: tensor = nil)",
        "torch.bincount", function(ids, size, weights)
-  return tools.scatter_rows(ids, weights or nn.ones(shape(ids), {dtype = "i32"}), size)
+  local dims = shape(ids)
+  if #dims ~= 1 or weights and table.concat(shape(weights), ",") ~= table.concat(dims, ",") then
+    fail("bincount: wants ids (n)%s, not %s%s", weights and " and weights (n)" or "", tostring(ids),
+         weights and " and " .. tostring(weights) or "")
+  end
+  weights = weights and tools.is_float(weights) and weights or weights and nn.to(weights, "f32")
+  return tools.scatter_rows(ids, weights or nn.ones(dims, {dtype = "i32"}), size)
 end)
 
 -- No element of x is below, or above it.
@@ -257,8 +268,8 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
     return f(op.where(hit, nn.unsqueeze(taken, axis), none), axis + 1)
   end
   local function summed(none) -- of few ids, each place looks which ones are its
-    if shape(ids)[axis] <= 8 then return reduced(nn.sum, none) end
     local size = shape(x)[axis]
+    if not tools.many_pairs(shape(ids)[axis], size) then return reduced(nn.sum, none) end
     local places = nn.movedim(named(ids, size), axis, -1)
     local sums = tools.scatter_rows(places, nn.movedim(taken, axis, -1), size)
     return nn.movedim(sums, -1, axis)

@@ -310,7 +310,7 @@ op{name = "scan_lse", class = "scan", attrs = {"axis"}, acc = online, flops = 10
 -- equal ones as they stand, NaN larger than all numbers
 op{name = "topk", class = "select", attrs = {"axis", "count", "smallest"}, flops = 2}
 
--- rows (n, d) added up by their ids (n) into `count` places; of (batch, n, d) and (batch, n) in each batch
+-- rows (n, d) or (n) added up by their ids (n) into `count` places; of batches in each of them
 op{name = "scatter_sum", class = "scatter", nin = 2, attrs = {"count"}, flops = 1}
 
 -- windows

@@ -148,9 +148,9 @@ static void eval_scan(Compiler *c, Node *n, double **value) {
 }
 
 static void eval_scatter(Compiler *c, Node *n, double **value) {
-  int rank = n->type.rank;
-  int64_t places = n->attr.count, width = n->type.dim[rank - 1];
-  int64_t each = n->in[0]->type.dim[rank - 2]; // ids of a batch
+  const Type *of = &n->in[0]->type;
+  int64_t places = n->attr.count, each = of->dim[of->rank - 1]; // ids of a batch
+  int64_t width = n->type.rank > of->rank ? n->type.dim[of->rank] : 1;
   const double *ids = value[n->in[0]->id], *rows = value[n->in[1]->id];
   (void)c;
   memset(value[n->id], 0, sizeof(double) * (size_t)type_count(&n->type));

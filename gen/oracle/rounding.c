@@ -95,7 +95,7 @@ static void nudge(void *user, const Node *n, double *value) {
   bool exact = moves ? n->type.dtype == n->in[0]->type.dtype : n->op->flags & FlagExact;
   if (n->op->flags & FlagEqual) find_equal(by, n, value);
   if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
-  if (n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter)
+  if (n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter) // CLASS
     nudge_terms(by, by->graph->nodes[n->id], value);
   nudge_all(by, n->id, value, type_count(&n->type));
 }

@@ -426,7 +426,7 @@ static const char *why_apart(const Group *g, const Node *n, int i) {
   const char *apart = n->apart ? n->apart[i] : NULL;
   if (n->in[i]->kept || apart) return n->in[i]->kept ? n->in[i]->kept : apart;
   return g->attention ? "attention copies what it multiplies from memory"
-                      : "it is computed in the kernel that reads it";
+                      : "what is made of it is computed in the kernel that reads that";
 }
 
 // Has a line of this been written, for an input before the j-th of the i-th node? `x`: that input.

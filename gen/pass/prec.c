@@ -68,7 +68,7 @@ static bool takes_largest(const Node *n) {
          unmoved(most->in[0]) == x;
 }
 
-static bool adds_up(const Node *n) {
+static bool adds_up(const Node *n) { // CLASS
   return n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter;
 }
 

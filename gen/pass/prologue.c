@@ -186,11 +186,18 @@ const char *prologue_of_attention(Group *reader, Group *k) {
 
 // Is n made of `made`, in the reader?
 static bool is_made_of(const Node *n, const Group *reader, const Node *made) {
-  if (n == made) return true;
-  bool found = false;
-  for (int i = 0; i < n->nin && n->group == reader && !found; i++)
-    found = is_made_of(n->in[i], reader, made);
-  return found;
+  const Node *list[kMostNodes] = {n}; // of the reader, and what they are made of
+  for (int at = 0, count = 1; at < count; at++) {
+    if (list[at] == made) return true;
+    for (int i = 0; i < list[at]->nin; i++) {
+      const Node *x = list[at]->in[i];
+      int known = 0;
+      while (known < count && list[known] != x) known++;
+      if (known == count && count < kMostNodes && (x == made || x->group == reader))
+        list[count++] = x;
+    }
+  }
+  return false;
 }
 
 // Each element of a row is read once, and ids for each table of sums.
@@ -198,7 +205,8 @@ const char *prologue_of_scatter(Group *reader, Group *k) {
   enum { kCells = 1 << 13 }; // of a table: sched_scatter.c
   const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
   double reads = (double)type_count(&made->type);
-  double sums = (double)(a->attr.count * a->type.dim[a->type.rank - 1]); // of a batch
+  const Type *ids = &a->in[0]->type;
+  double sums = (double)(type_count(&a->type) / (ids->rank > 1 ? ids->dim[0] : 1)); // of a batch
   if (is_made_of(a->in[0], reader, made)) reads *= ceil(sums / kCells);
   return prologue_pays(k, reads);
 }

@@ -67,9 +67,9 @@ void sched_scatter(Group *g, const Arch *arch) {
   enum { kMostColumns = 256, kLeastPlaces = 16, kMostCells = 8192, kMostSums = 1 << 24 };
   Tile *t = &g->tile, best = {.seconds = INFINITY};
   const Node *n = g->anchor;
-  int rank = n->type.rank;
-  Shape x = {rank > 2 ? n->type.dim[0] : 1, n->in[0]->type.dim[rank - 2], n->attr.count,
-             n->type.dim[rank - 1]};
+  const Type *ids = &n->in[0]->type;
+  Shape x = {ids->rank > 1 ? ids->dim[0] : 1, ids->dim[ids->rank - 1], n->attr.count,
+             n->type.rank > ids->rank ? n->type.dim[ids->rank] : 1};
   t->threads = kThreads, t->lanes = 1, t->items = kItems;
   for (t->n = 1; t->n <= kMostColumns; t->n *= 2) {
     for (t->m = kLeastPlaces; t->m * t->n <= kMostCells; t->m *= 2) {

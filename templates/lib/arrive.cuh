@@ -17,6 +17,10 @@ __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
   return true;
 }
 
+// Integers wrap.
+__device__ inline void add_to(float &sum, float value) { sum += value; }
+__device__ inline void add_to(int &sum, int value) { sum = int(unsigned(sum) + unsigned(value)); }
+
 // Adds the tiles that kParts blocks have staged, kValues each, in the order of their parts:
 // those of kGroup blocks first, by the last of these to arrive, then of all groups. True for the
 // last of all, whose `staged` then holds the sum. `parts` has room for all; of `counts` there is
@@ -46,7 +50,7 @@ __device__ inline bool sum_parts(PartSum *staged, PartSum *parts, int part, int 
         for (int i = 0; i < kAtOnce; ++i) {
           const PartSum *part_p = parts + (first + p * step) * kValues;
           const Vec<PartSum, 4> next = nn_load<4>(part_p + at + i * kTurn);
-          for (int j = 0; j < 4; ++j) sum[i][j] += next[j];
+          for (int j = 0; j < 4; ++j) add_to(sum[i][j], next[j]);
         }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) nn_store<4>(staged + at + i * kTurn, sum[i]);

@@ -72,8 +72,8 @@ __device__ inline void add_found(typename Tile::Shared &shared, const int *found
     for (; hits; hits &= hits - 1) {
       const int hit = nn_popc((hits & -hits) - 1), place = nn_shfl(own, hit);
       if (column < Tile::kColumns)
-        shared.table[place * Tile::kColumns + column] +=
-            shared.values[(first + hit) * Tile::kColumns + column];
+        add_to(shared.table[place * Tile::kColumns + column],
+               shared.values[(first + hit) * Tile::kColumns + column]);
     }
   }
 }

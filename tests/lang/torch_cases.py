@@ -1353,6 +1353,7 @@ def attention(q, k, v, mask=None, causal=False):  # as PyTorch's, which 1.13 has
     return torch.softmax(s, -1) @ v
 
 
+STATE = GEN.get_state()  # what follows draws as if these were not here
 BATCHES = {"q": floats(2, 3, 4, 9, 8), "k": floats(1, 3, 4, 7, 8), "v": floats(3, 4, 7, 6),
            "two": floats(9, 8), "bias": floats(2, 1, 1, 9, 7), "rows": floats(9, 7)}
 section("attention_batches", BATCHES, [
@@ -1370,6 +1371,7 @@ section("attention_batches", BATCHES, [
     ("q:scaled_dot_product_attention(k, v, bias:slice(1, 1, 1):gt(-1))",
      lambda q, k, v, two, bias, rows: attention(q, k, v, bias[:1] > -1)),
 ])
+GEN.set_state(STATE)
 
 
 def scale(text, want):

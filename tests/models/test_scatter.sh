@@ -22,11 +22,33 @@ orders() { # the bits that come out under other orders of threads
   cmp "$work/1/y.npy" "$work/2/y.npy" && cmp "$work/1/y.npy" "$work/3/y.npy"
 }
 ok "the same bits in any order" orders
+outside() { # as what compares has it
+  run --set case=outside n=${1:-100} size=30 --output "$work/outside" >"$work/log" &&
+    [ "$(tail -c 1 "$work/outside/near.npy" | od -An -tu1)" -eq 1 ] &&
+    [ "$(tail -c 1 "$work/outside/near_gradients.npy" | od -An -tu1)" -eq 1 ]
+}
+ok "ids that are no places" outside
+fused() { # fused KERNELS CODE: so many make it
+  printf '%s\n' 'local nn = require "nn"' \
+    'local ids = nn.input("ids", {100}, {dtype = "i32", below = 30})' "$2" >"$work/fused.lua"
+  [ "$(build/nngen show "$work/fused.lua" | grep -c "^# kernel")" = "$1" ]
+}
+ok "maps behind sums of vectors" fused 1 \
+  'nn.output("y", nn.scatter_add(ids, nn.input("x", {100}), 30):relu())'
+ok "maps behind counts" fused 1 'nn.output("y", nn.bincount(ids, 30) * 2 + 1)'
+long_ids() { # ids of many maps, each of which reads the one before twice
+  printf '%s\n' 'local nn = require "nn"' 'local x = nn.input("x", {50, 4}):exp()' \
+    'local i = nn.input("i", {50}, {dtype = "i32", below = 50})' \
+    'for k = 1, 34 do i = (i * 3 + i) % 50 end' \
+    'nn.output("y", nn.scatter_add(i, x, 50))' >"$work/long.lua"
+  timeout 10 build/nngen show "$work/long.lua" >/dev/null
+}
+ok "ids of many maps" long_ids
 whole() { # integers wrap as 32 bits do: exactly
   run --set case=integers n=2000 | grep -q "output *y .*share in error 0.00e+00 (gate 0e+00) ok"
 }
 ok "integers are exact" whole
-# The derivative of a table that scores gather at 1024 tokens, of GPT-2's words at 49152.
+# The derivative of a table that scores gather at 512 tokens, of GPT-2's words at 49152.
 large() { # large MOST SET...: microseconds of the slowest kernel by the cost model, nothing of 2^31
   build/nngen show tests/models/scatter.lua --costs --json --set "${@:2}" >"$work/log" &&
     tr -d ' ,"' <"$work/log" | awk -F: -v most=$1 '

@@ -20,7 +20,7 @@ python3 tests/train/data.py "$work/one" 16 1 10 8 3
 resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false \
   --schedule constant --warmup 0"
 long && ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 --steps 22
-python3 tests/train/data.py "$work/four" 4 1 4 32 3 5
+python3 tests/train/data.py "$work/four" 4 2 4 32 3 5
 long && ok "one batch overfitted, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
   --set width=4 latent=16 --lr 0.01 --steps 46
 python3 tests/train/data.py "$work/digit" 16 1 10 28 1

@@ -80,6 +80,18 @@ alone() { # three examples: in a batch of three, and of eight with five copies o
     ! grep copies "$work/said3"
 }
 long && ok "maxima, sums of means; where padding counts it is said" alone
+summed() { # 13 examples by 8
+  local key
+  python3 tests/train/data.py "$work/thirteen" 16 13 10 8 1 || return
+  build/nngen train tests/train/summed.lua --quiet --data "$work/thirteen" --epochs 1 \
+    --out-dir "$work/summed" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }
+  for key in rows count; do
+    close "$(reference log "$work/summed/log.jsonl" eval_$key)" \
+      "$(reference log "$work/summed/log.jsonl" eval_${key}_compared)" 1e-6 || return
+  done
+  ! grep copies "$work/said"
+}
+ok "rows that are added up by their ids, without padding" summed
 batchwide() { # a loss of each example with a term of the whole batch, 37 examples by 16
   local b term
   python3 tests/train/data.py "$work/37" 64 37 4 8 3 || return
