@@ -87,6 +87,9 @@ scan=tests/models/scan.lua topk=tests/models/topk.lua
 one "scans along every axis" $scan --set case=every outer=64 length=4096 inner=64
 one "scans of rows in parts" $scan --set case=every outer=1 length=1000000 inner=1
 one "scans of integers" $scan --set case=integers outer=8 length=100000 inner=1
+scatter=tests/models/scatter.lua
+one "rows added up by their ids" $scatter --set n=16384 d=768 size=50257
+one "elements added up by their ids" $scatter --set case=gradient n=300
 one "topk along every axis" $topk --set case=every outer=64 length=4096 inner=64 k=64
 one "topk of rows in parts" $topk --set outer=1 length=1000000 inner=1 k=64
 one "topk of integers" $topk --set case=integers outer=8 length=100000 inner=1 k=64
