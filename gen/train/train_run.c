@@ -240,7 +240,7 @@ static bool epoch_ends(const Train *t) {
 
 // ---- the run ----------------------------------------------------------------------------------
 
-// After SIGINT or SIGTERM: a checkpoint, and the same exit code for both.
+// After SIGINT, SIGTERM or SIGHUP: a checkpoint, and the same exit code for all.
 static int stop(Train *t, Error *err) {
   enum { ExitStopped = 130 };
   int code = train_check_weights(t, err);
@@ -305,10 +305,16 @@ static int profile_one(Train *t, Error *err) {
   return code ? code : train_report_profiled(t, err);
 }
 
-int train_run(Train *t, Error *err) {
-  struct sigaction action = {.sa_handler = on_signal};
+static void watch_signals(void) {
+  struct sigaction action = {.sa_handler = on_signal}, now;
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGHUP, NULL, &now);
+  if (now.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); // as nohup has it
+}
+
+int train_run(Train *t, Error *err) {
+  watch_signals();
   int code = replay_capture(t->loaded, "train", &t->replay, err);
   if (!code) code = train_open_loader(t, t->done, err);
   if (!code && t->cli->profile_step) return profile_one(t, err);

@@ -46,6 +46,7 @@ stopped() {
 }
 ok "SIGTERM in the middle, then on" stopped TERM 57 $((epochs * 5)) $((epochs * 8))
 long && ok "SIGINT in the middle, then on" stopped INT 9 40 $((epochs * 5))
+long && ok "SIGHUP, of a terminal that is closed, then on" stopped HUP 9 40 $((epochs * 5))
 
 mixed() { # what else a run keeps: the loss's scale, averages, gradients that are not used yet
   local with="--epochs 12 --seed 5 --amp fp16 --ema 0.9 --accumulate 3 --clip-norm 1 --save-every 5 \
