@@ -86,15 +86,17 @@ static void note_bad(Run *r, const char *what, const char *loc, const CheckResul
   if (r->first_bad[0]) return;
   if (c->differ) {
     snprintf(r->first_bad, sizeof r->first_bad,
-             "%s%s%s: %lld integers differ that must be equal, first at %lld: %.9g, want %.9g", what,
-             *loc ? ", " : "", loc, (long long)c->differ, (long long)c->worst, c->got, c->want);
+             "%s%s%s: %lld integers differ that must be equal, first at %lld: %.9g, want %.9g",
+             what, *loc ? ", " : "", loc, (long long)c->differ, (long long)c->worst, c->got,
+             c->want);
     return;
   }
   if (c->unlike) {
     snprintf(r->first_bad, sizeof r->first_bad,
-             "%s%s%s: %lld elements are finite where the oracle's are not, or the reverse, first at "
-             "%lld: %.9g, want %.9g",
-             what, *loc ? ", " : "", loc, (long long)c->unlike, (long long)c->worst, c->got, c->want);
+             "%s%s%s: %lld elements are finite where the oracle's are not, or the reverse, first "
+             "at %lld: %.9g, want %.9g",
+             what, *loc ? ", " : "", loc, (long long)c->unlike, (long long)c->worst, c->got,
+             c->want);
     return;
   }
   int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, may be %.3g",

@@ -36,7 +36,8 @@ local function whole(what, v)
   local n = type(v) == "number" and math.tointeger(v)
   if not n then
     local large = type(v) == "number" and v == math.floor(v) and v - v == 0
-    fail("%s = %s: wants a whole number%s", what, said(v), large and " from -2^63 to 2^63 - 1" or "")
+    fail("%s = %s: wants a whole number%s", what, said(v),
+         large and " from -2^63 to 2^63 - 1" or "")
   end
   return n
 end

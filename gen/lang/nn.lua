@@ -92,7 +92,8 @@ end
 local draws = 0
 -- Numbers in [0, 1), of mean 0 and deviation 1, or true with probability p. Philox4x32-10: the
 -- element's position is the counter; seed (of 64 bits) and step (a whole number of 32 bits or an
--- integer tensor of one element) are the key. Each call draws others than every other call of the model.
+-- integer tensor of one element) are the key. Each call draws others than every other call of the
+-- model.
 define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, seed: whole = 0,
             step: value = 0, p: number = 0.5})]],
             "", function(dims, o)
@@ -255,10 +256,10 @@ function nn.config(defaults)
 end
 
 -- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with
--- class = "reduce" a reduction, of two values in `cuda` and `ref`, beginning with the number `init`,
--- or of accumulators in `acc`, called as nn.NAME(x, axes, keep). grad(g, y, x...) gives the gradient
--- of each input, held to differences of `ref`; nil is that of a constant. Both compute floats: a map takes integers as
--- such, so that none overflow; a reduction wants floats.
+-- class = "reduce" a reduction, of two values in `cuda` and `ref`, beginning with the number
+-- `init`, or of accumulators in `acc`, called as nn.NAME(x, axes, keep). grad(g, y, x...) gives the
+-- gradient of each input, held to differences of `ref`; nil is that of a constant. Both compute
+-- floats: a map takes integers as such, so that none overflow; a reduction wants floats.
 function nn.op_row(row)
   if type(row) ~= "table" then
     fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}")

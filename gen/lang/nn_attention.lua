@@ -118,7 +118,8 @@ local function near(d, o, at, behind)
     prefix = of_shape(d, "prefix", typed("prefix", prefix, is_integer, "integers"), {d.B}, d.B, 1,
                       1, 1)
   elseif math.type(prefix) ~= "integer" then
-    fail("attention: prefix wants a whole number or a tensor of integers, not %s", tools.said(prefix))
+    fail("attention: prefix wants a whole number or a tensor of integers, not %s",
+         tools.said(prefix))
   end
   return op.logical_or(seen, op.lt(at.key, prefix))
 end

@@ -68,7 +68,7 @@ function moves.along(p, node, input, dims, i)
   return (i == 2 or p.axis ~= node.axis) and p or "mixed"
 end
 
--- ---- classes: the same, CLASS --------------------------------------------------------------------------
+-- ---- classes: the same (CLASS) ------------------------------------------------------------------
 
 local classes = {}
 

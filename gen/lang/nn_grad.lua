@@ -378,8 +378,8 @@ end
 local function is_row(x, y) return not same_shape(shape(x), shape(y)) end -- it broadcasts to y
 local function differentiable(x) return core.dtype(x):find("f") ~= nil end
 
--- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and, for
--- each, whether it does.
+-- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and,
+-- for each, whether it does.
 local function gradients(loss, list)
   if type(list) ~= "table" or #list == 0 then
     fail("grad: wants a tensor, or a list of them, after the loss")

@@ -31,7 +31,8 @@ local function four(x, batches, heads)
   if tools.product(wide, 1, #wide) ~= tools.product(dims, 1, #dims) then
     x = nn.expand(#dims > 2 and x or op.reshape(x, {dims = {1, dims[1], dims[2]}}), wide)
   end
-  return op.reshape(x, {dims = {tools.product(batches, 1, #batches), table.unpack(wide, #wide - 2)}})
+  local all = tools.product(batches, 1, #batches)
+  return op.reshape(x, {dims = {all, table.unpack(wide, #wide - 2)}})
 end
 
 local function sdpa_fails(text, ...) fail("scaled_dot_product_attention: " .. text, ...) end

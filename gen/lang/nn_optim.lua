@@ -450,11 +450,11 @@ end
 tools.optimize = optimize
 
 -- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
--- parameters (of the list `parameters`, if given) that it depends on: in the entry at hand they, and
--- the optimizer's states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm
--- or loss_scaling), `scale` (the loss's, with loss_scaling), `finite`, `updates` (whether this step
--- does; nil: all do), the lists `parameters` and `values`: what was updated, and what it holds after
--- the step, and `apart`, the names of what the loss does not depend on.
+-- parameters (of the list `parameters`, if given) that it depends on: in the entry at hand they,
+-- and the optimizer's states, are updated. Returns a table: `norm`, the gradients' norm (with
+-- clip_norm or loss_scaling), `scale` (the loss's, with loss_scaling), `finite`, `updates` (whether
+-- this step does; nil: all do), the lists `parameters` and `values`: what was updated, and what it
+-- holds after the step, and `apart`, the names of what the loss does not depend on.
 --   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
 --              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
 --              weight_decay = 0 (adamw: 0.01)},

@@ -20,11 +20,10 @@ local function valid_or(x, other, place, valid, batch)
   return op.where(op.lt(example, valid), x, other)
 end
 
--- A sum over examples, from those that count: as large as if they were a whole batch.
-local function sum_of_valid(x, place, axes, valid, batch)
+-- f of x adds up examples: from those that count, as large as if they were a whole batch.
+local function sum_of_valid(f, x, place, valid, batch)
   local floats = core.dtype(x):find("f") and x or x:to("f32")
-  return op.reduce_sum(valid_or(floats, 0.0, place, valid, batch), {axes = axes}) /
-      (valid:to("f32") * (1 / batch))
+  return f(valid_or(floats, 0.0, place, valid, batch)) / (valid:to("f32") * (1 / batch))
 end
 
 -- What changes nothing, of floats and of integers. Copies of the last example might: behind it, a
@@ -41,7 +40,8 @@ local function of_reduction(x, node, valid, batch, known)
   if not from then return nil end
   if place ~= "none" and node.axes >> place.axis & 1 == 1 then
     if node.op == "reduce_sum" then
-      return sum_of_valid(from, place, node.axes, valid, batch), "none"
+      local function sum(v) return op.reduce_sum(v, {axes = node.axes}) end
+      return sum_of_valid(sum, from, place, valid, batch), "none"
     end
     local other = neutral[node.op]
     if not other then return nil end
@@ -58,9 +58,8 @@ local function of_scatter(x, node, valid, batch, known)
   if not ids or not rows then return nil end
   place = tools.place_of_both(place, own)
   if place ~= "none" and place ~= "mixed" and place.axis == #shape(ids) - 1 then
-    local floats = core.dtype(rows):find("f") and rows or rows:to("f32")
-    rows = valid_or(floats, 0.0, place, valid, batch)
-    return op.scatter_sum(ids, rows, {count = node.count}) / (valid:to("f32") * (1 / batch)), "none"
+    local function sum(v) return op.scatter_sum(ids, v, {count = node.count}) end
+    return sum_of_valid(sum, rows, place, valid, batch), "none"
   end
   return nil
 end

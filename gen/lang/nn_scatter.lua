@@ -22,7 +22,8 @@ define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(id
 end)
 
 -- Are `ids` and `size` places so many pairs that it is better not to compare each with each? Few of
--- them are no work for a block.
+-- them are no work for a block: 1024 of each row are faster compared, 16384 are not, by the cost
+-- model.
 function tools.many_pairs(ids, size) return ids > 8 and ids * size >= 4096 end
 
 -- Elements added up by ids along the last axis, both (..., N), into (..., size): the same bits in

@@ -299,12 +299,12 @@ end
 -- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
 -- made of sums, means and maxima over the examples the padding of a last short batch in an
 -- evaluation counts for nothing; where it counts, as in what compares examples with each other, a
--- warning says so. It is called twice, for the entry `train`, which updates all parameters that the
--- loss depends on, and for `eval`; inputs, parameters and states of equal names are shared. The options are those of
--- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
--- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
--- moving average of the weights, whose decay is t / (t + 9) at update t (from 0) where that is
--- less. An `embedding` among the values (of each example some numbers) is for mar_at_5, how many of
+-- warning says so. It is called twice, for the entry `train`, which updates all parameters that
+-- the loss depends on, and for `eval`; inputs, parameters and states of equal names are shared. The
+-- options are those of nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by
+-- the mean of N gradients; schedules count updates. `ema` = 0.999, say: evaluations and final
+-- weights take a moving average of the weights, whose decay is t / (t + 9) at update t (from 0)
+-- where that is less. An `embedding` among the values (of each example some numbers) is for mar_at_5, how many of
 -- an example's five nearest neighbours in the test split share its class; a `reconstruction`
 -- (pictures from 0 to 1) is for a PNG of some beside the originals. The command line's --lr,
 -- --warmup, --epochs and so on come before them; --label-smoothing is that of each cross_entropy

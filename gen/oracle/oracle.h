@@ -112,8 +112,8 @@ double rounding_explains(Graph *graph, const Group *g, double *const *value, con
                          double unit, const double *got, const double *bound, double gate);
 
 // ---- hidden.c: attention skips what no query sees -----------------------------------------------
-// Where got, n's elements as the device has them, is finite and value[n->id] is not: there the value
-// becomes what it is if 0 times anything is 0. g, value: as above.
+// Where got, n's elements as the device has them, is finite and value[n->id] is not: there the
+// value becomes what it is if 0 times anything is 0. g, value: as above.
 void hidden_allow(Graph *graph, const Group *g, double **value, const Node *n, const double *got);
 
 #endif

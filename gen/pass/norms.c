@@ -157,8 +157,9 @@ static bool takes_rows(const Node *n) {
 }
 
 // Do all tiles of the product that makes x find room at once? Where blocks follow each other, the
-// end of one, which statistics make long, holds the next one up: the block's projection with the norm
-// behind it took 97 us at batch 8 on an H200, 72 us apart; at batch 1 both took as long as one.
+// end of one, which statistics make long, holds the next one up: the block's projection with the
+// norm behind it took 97 us at batch 8 on an H200, 72 us apart; at batch 1 both took as long as
+// one.
 static bool has_room(const Node *x, const Arch *arch) {
   enum { kTile = 128 * 128, kBlocks = 2 }; // outputs, blocks of an SM
   return type_count(&x->type) <= (int64_t)arch->sms * kBlocks * kTile;

@@ -153,13 +153,21 @@ static const char *prologue_pays(const Group *k, double reads) {
   return pays ? NULL : "its elements would be computed many times";
 }
 
-// Is n, an operand that the reader computes, made of `made`?
-static bool loads(const Node *n, const Group *reader, const Node *made) {
-  if (n == made) return true;
-  bool found = false;
-  for (int i = 0; i < n->nin && n->group == reader && n->tail == kLoadTail && !found; i++)
-    found = loads(n->in[i], reader, made);
-  return found;
+// Is n made of `made`, in the reader? `loaded`: by nodes that it computes as it loads an operand.
+static bool is_made_of(const Node *n, const Group *reader, const Node *made, bool loaded) {
+  const Node *list[kMostNodes] = {n}; // of the reader, what n is made of
+  for (int at = 0, count = 1; at < count; at++) {
+    if (list[at] == made) return true;
+    if (loaded && list[at]->tail != kLoadTail) continue;
+    for (int i = 0; i < list[at]->nin; i++) {
+      const Node *x = list[at]->in[i];
+      int known = 0;
+      while (known < count && list[known] != x) known++;
+      if (known == count && count < kMostNodes && (x == made || x->group == reader))
+        list[count++] = x;
+    }
+  }
+  return false;
 }
 
 // Attention reads its operands where copies find them; the rest is computed for each score.
@@ -177,27 +185,11 @@ const char *prologue_of_attention(Group *reader, Group *k) {
     if (!found) return "attention copies q, k and v in runs from memory";
   }
   for (int i = 0; i < a->noperands; i++) // for each element of a head that is computed
-    if (loads(a->operand[i], reader, made))
+    if (is_made_of(a->operand[i], reader, made, true))
       return prologue_pays(k, (double)type_count(&a->operand[i]->type));
   double reads = (double)type_count(&a->score->type);
   bool pays = is_made_of_less(k) || gain_inside(reader->graph->c->options.arch, k, reads);
   return pays ? NULL : "its elements would be computed many times";
-}
-
-// Is n made of `made`, in the reader?
-static bool is_made_of(const Node *n, const Group *reader, const Node *made) {
-  const Node *list[kMostNodes] = {n}; // of the reader, and what they are made of
-  for (int at = 0, count = 1; at < count; at++) {
-    if (list[at] == made) return true;
-    for (int i = 0; i < list[at]->nin; i++) {
-      const Node *x = list[at]->in[i];
-      int known = 0;
-      while (known < count && list[known] != x) known++;
-      if (known == count && count < kMostNodes && (x == made || x->group == reader))
-        list[count++] = x;
-    }
-  }
-  return false;
 }
 
 // Each element of a row is read once, and ids for each table of sums.
@@ -207,7 +199,7 @@ const char *prologue_of_scatter(Group *reader, Group *k) {
   double reads = (double)type_count(&made->type);
   const Type *ids = &a->in[0]->type;
   double sums = (double)(type_count(&a->type) / (ids->rank > 1 ? ids->dim[0] : 1)); // of a batch
-  if (is_made_of(a->in[0], reader, made)) reads *= ceil(sums / kCells);
+  if (is_made_of(a->in[0], reader, made, false)) reads *= ceil(sums / kCells);
   return prologue_pays(k, reads);
 }
 

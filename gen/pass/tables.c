@@ -3,8 +3,8 @@
 // `init` makes a table of it (gain_of_table). Of an expression the largest part of which that is so
 // becomes one. A table is no larger than all that the model is given: a map of pairs of positions,
 // as of the scores of attention, stays one. So do draws, and integers and conditions: they take
-// little, and what tells tiles of scores apart is derived of them. Like all that is fixed a table is
-// of 32 bits, but for operands of products, which have the dtype that these multiply in.
+// little, and what tells tiles of scores apart is derived of them. Like all that is fixed a table
+// is of 32 bits, but for operands of products, which have the dtype that these multiply in.
 #include "pass.h"
 
 typedef struct Tables { // by id

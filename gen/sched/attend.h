@@ -26,8 +26,11 @@ typedef struct Attending {
 
 Attending attend_problem(const Group *g);
 bool attend_is_of_keys(const Attending *a, const Node *n); // may be one of key_values
-const char *attend_kind(const Attending *a); // in words
-int attend_parts(const Attending *a, const Tile *t); // of a tile's keys
+const char *attend_kind(const Attending *a);               // in words
+
+// ---- attend_cost.c -----------------------------------------------------------------------------
+
+enum { kMostRegs = 255 }; // of a thread
 // Threads of a block that load, behind those that compute.
 typedef struct Loaders {
   int threads;              // 0: there are none, those that compute load
@@ -38,7 +41,21 @@ typedef struct Loaders {
   bool queries;             // come as boxes, too; else those that compute load or compute them
 } Loaders;
 Loaders attend_loaders(const Attending *a, const Tile *t);
-int64_t attend_jobs(const Attending *a, const Tile *t); // tiles of rows, of all batches
+bool attend_unit_legal(const Attending *a, const Tile *t, const Arch *arch);
+bool attend_fits(const Attending *a, const Tile *t, int lanes);
+int attend_warps(const Tile *t);       // that compute
+int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
+int attend_smem(const Attending *a, const Tile *t);                     // bytes
+int attend_registers(const Attending *a, const Tile *t);                // of a thread
+int attend_blocks(const Attending *a, const Tile *t, const Arch *arch); // of an SM
+int attend_parts(const Attending *a, const Tile *t);                    // of a tile's keys
+int64_t attend_jobs(const Attending *a, const Tile *t); // tiles of rows, or of sums, of all batches
+double attend_steps(const Attending *a, const Tile *t); // tiles of scores for each
+double attend_part_count(const Attending *a, const Tile *t); // floats that a part leaves
+Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch);
+
+// ---- attend_boxes.c, sched_attend.c ------------------------------------------------------------
+
 // A tensor map of rows of operand 0 to 2, and which axis each of its dimensions is; false: there is
 // none.
 typedef struct AttendBox {
@@ -46,7 +63,6 @@ typedef struct AttendBox {
   int axis[PlanMaxRank];
 } AttendBox;
 bool attend_box(const Attending *a, const Tile *t, int operand, AttendBox *box); // attend_boxes.c
-int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
 void sched_attend(Group *g, const Arch *arch);
 int attend_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
 void attend_use(Group *g, const Arch *arch, const Tile *candidate);

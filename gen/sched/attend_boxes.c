@@ -1,5 +1,6 @@
-// attend_boxes.c: rows of queries, keys and values as boxes of tensor maps, which the copy engine of
-// sm_90 brings to shared memory in the panels that products of warp groups read (lib/attend.cuh).
+// attend_boxes.c: rows of queries, keys and values as boxes of tensor maps, which the copy engine
+// of sm_90 brings to shared memory in the panels that products of warp groups read
+// (lib/attend.cuh).
 #include "attend.h"
 
 enum { kChunk = 16, kSteps = 2 }; // bytes that copies are multiples of; chunks of a row's unit

@@ -150,6 +150,14 @@ double sched_bytes_read(const Group *g, const Node *input) {
   return share * in_place_share(g, input) * (double)type_bytes(&input->type);
 }
 
+void sched_scratch(Group *g, const char *name, Dtype dtype, int64_t count) {
+  int64_t bytes = count * (int64_t)dtype_size(dtype);
+  g->scratch[g->nscratch++] = (Scratch){name, dtype, count, .zeroed = dtype == DtI32};
+  g->bytes_read += bytes;
+  g->bytes_written += bytes;
+  g->bytes_scratch += 2 * bytes;
+}
+
 void sched_count_work(Group *g) {
   g->flops = 0;
   g->bytes_read = g->bytes_written = g->bytes_scratch = 0;

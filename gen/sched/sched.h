@@ -19,10 +19,13 @@ double sched_contract_flops(const Node *n);
 // What its time goes to, what it is not one kernel with, and its candidates.
 void sched_explain(const Group *g, const Arch *arch, FILE *file);
 const char *sched_lanes_tile(const Group *g), *sched_row_tile(const Group *g),
-    *sched_scatter_tile(const Group *g),
-    *sched_reduce_tile(const Group *g), *sched_many_tile(const Group *g);
+    *sched_scatter_tile(const Group *g), *sched_reduce_tile(const Group *g),
+    *sched_many_tile(const Group *g);
 double sched_bytes_read(const Group *g, const Node *input); // of what it reads of the input, once
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
+// Memory of a kernel's own, through which blocks meet, once that is counted. Counters (i32) begin
+// at 0, and are left so.
+void sched_scratch(Group *g, const char *name, Dtype dtype, int64_t count);
 
 // A tensor map of a value that a kernel copies boxes of: a parameter, named when it is emitted.
 typedef struct Box {
@@ -115,10 +118,10 @@ typedef struct Cut { // outputs of a block, of a warp
 struct Unit {
   const char *name, *prefix;
   bool tensor_cores, truncates; // else products are what is issued; does it cut floats to TF32?
-  bool keeps;        // a lane can keep its outputs, b's rows ordered for it (lib/tile.cuh)
-  int step;          // bytes of k multiplied at once
-  int in_flight;     // blocks of k whose products still run while others are loaded
-  const Cut *cuts;   // to try
+  bool keeps;      // a lane can keep its outputs, b's rows ordered for it (lib/tile.cuh)
+  int step;        // bytes of k multiplied at once
+  int in_flight;   // blocks of k whose products still run while others are loaded
+  const Cut *cuts; // to try
   int ncuts;
   bool (*legal)(const Node *n, const Product *p, const Arch *arch); // may it multiply n?
   double (*rate)(const Arch *arch, int size); // FLOP/s that it reaches, by bytes of an element
@@ -155,7 +158,7 @@ const char *cost_text(Arena *arena, const double *term);
 double cost_together(const double *bounds, int count);
 int tile_threads(const Tile *t);
 double tile_warps(const Tile *t);
-int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
+int tile_tap_bytes(const Product *p); // shared memory of the table of taps
 int tile_smem(const Tile *t, const Product *p, const Group *g, const Arch *arch); // bytes
 bool tile_spills(const Tile *t, const Product *p);
 bool tile_keeps(const Tile *t, const Product *p, const Group *g); // lanes keep their outputs
@@ -173,7 +176,7 @@ double tile_multiplies(const Tile *t, const Product *p); // with what is padding
 double tile_depth(const Tile *t, const Product *p); // elements of k, whole steps, the most of any
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);
 
-// ---- sched_stream.c, sched_row.c, sched_scan.c, sched_select.c, sched_scatter.c: memory streams ---
+// ---- sched_stream.c and others: kernels that stream memory --------------------------------------
 typedef struct Stream {
   double blocks, threads; // threads of a block
   double elements;        // that all threads handle

@@ -1,29 +1,10 @@
 // sched_attend.c: attention, products that weigh rows by maps of scores, and sums of such weights:
-// how rows of queries are cut, and what a tile costs.
-//
-// A block keeps kTileM rows of queries and goes through all keys, a tile at a time; a warp has some
-// of the rows, and all keys of a tile. Where weights are summed, it keeps a tile of sums and goes
-// through all tiles of weights that are added to it, or a part of them. Bounds are those of
-// products, and the units that compute exponentials: 16 a clock of an SM (CUDA C++ Programming
-// Guide, throughput of arithmetic).
+// how rows of queries are cut, of all ways the one that takes the least (attend_cost.c).
 #include "attend.h"
 
 #include <math.h>
-#include <string.h>
 
-enum {
-  kStep = 16,       // elements of an mma's k
-  kRowUnit = 32,    // bytes that rows in shared memory are whole multiples of
-  kMostHeld = 2048, // elements of a warp's queries that stay in registers (lib/attend_mma.cuh)
-  kMostSums = 196,  // registers of sums that leave room for the rest
-  kOtherRegs = 64,  // what that is
-  kMostRegs = 255,  // of a thread
-  kUnheldRegs = 20, // what addresses of queries take, where a warp reads 32 rows again
-  kSecondRegs = 48, // and what two products need more
-  kExpRate = 16,    // per clock
-  kTileIssue = 60,  // of a warp for each tile of keys: the rows' largest, waits, branches
-  kMostExplained = 12
-};
+enum { kMostExplained = 12 };
 
 // Rows, keys of a tile, rows of a warp: on tensor cores, on the fp32 units.
 static const Tile tiles[] = {
@@ -63,374 +44,6 @@ static const int splits[] = {1, 2, 4, 8, 16}; // of the keys
 
 enum { kMostList = LENGTH(tiles) * LENGTH(splits) + LENGTH(weigh_tiles) };
 
-// A power of 2 from 16 on.
-int attend_staged(const Attending *a) {
-  int staged = kStep;
-  while (staged < a->width) staged *= 2;
-  return staged;
-}
-
-// ---- tiles -------------------------------------------------------------------------------------
-
-// Warps that compute.
-static int warps_of(const Tile *t) {
-  return t->m / t->tm;
-}
-
-// Tiles of rows, or of sums.
-static double tile_count_of(const Attending *a, const Tile *t) {
-  int64_t rows = a->sums_rows ? 1 : ceil_div(a->rows, t->m);
-  int64_t keys = !a->sums || a->sums_keys ? 1 : ceil_div(a->keys, t->n);
-  return (double)(rows * keys * (a->sums ? a->batch / a->looped : a->batch));
-}
-
-int64_t attend_jobs(const Attending *a, const Tile *t) {
-  return (int64_t)tile_count_of(a, t);
-}
-
-// Tiles of scores that are gone through for each.
-static double steps_of(const Attending *a, const Tile *t) {
-  int64_t rows = a->sums_rows ? ceil_div(a->rows, t->m) : 1;
-  int64_t keys = !a->sums || a->sums_keys ? ceil_div(a->keys, t->n) : 1;
-  return (double)(rows * keys * (a->sums ? a->looped : 1));
-}
-
-static int row_bytes(const Attending *a, int64_t elements) {
-  return (int)round_up(elements * a->size, kRowUnit);
-}
-
-// Bytes of a row of all heads: those of the queries, and those of a key and its value.
-static int query_bytes(const Attending *a) {
-  int bytes = 0;
-  for (int i = 0; i < a->nproducts; i++) bytes += row_bytes(a, a->depth[i]);
-  return bytes;
-}
-static int key_bytes(const Attending *a) {
-  return query_bytes(a) + (a->shared < 2 * a->nproducts ? 0 : row_bytes(a, a->width));
-}
-
-static int smem_of(const Attending *a, const Tile *t) {
-  int ring = (a->sums ? t->stages : 1) * t->m * query_bytes(a) + t->stages * t->n * key_bytes(a);
-  int out = t->m * (a->sums ? t->n : attend_staged(a)) * 4,
-      bits = (int)ceil(ceil(steps_of(a, t) / (a->sums ? t->splits : 1)) / kWarp) * 4;
-  int states = t->splits > 1 && !a->sums ? t->m * (8 + 4 * t->splits) : 0;
-  if (t->splits > 1 || a->sums) states += kSmemLast;
-  int of_keys = a->key_values * t->stages * t->n * 4;
-  Loaders loaders = attend_loaders(a, t);
-  if (loaders.threads) // rings of jobs, keys and values; numbers and bits of two jobs
-    return ring + (loaders.places - 1) * t->m * query_bytes(a) + out +
-           (loaders.places + 2 * t->stages) * 2 * 8 + 16 + (int)round_up(4 * bits, 16);
-  return (ring > out ? ring : out) + of_keys + states + (int)round_up(2 * bits, 16); // two a tile
-}
-
-// Clocks of an SM for a tile of keys.
-typedef struct TileClocks {
-  double math, smem, issue, exponentials;
-} TileClocks;
-
-// What attention takes of a unit, beside what products do (Unit).
-typedef struct AttendUnit {
-  const Unit *unit;
-  int size;         // bytes of an element
-  double chain;     // clocks that rows of kRowUnit bytes wait, product after product
-  int part_keys;    // that it multiplies while powers of others are computed; 0: it does not
-  int part_outputs; // the most elements of a warp's outputs with which there are registers for both
-  bool (*legal)(const Attending *a, const Arch *arch); // null: everywhere
-  int (*registers)(const Attending *a, const Tile *t); // a thread keeps: outputs, scores, operands
-  int (*unheld)(const Attending *a, const Tile *t);    // and for queries that it does not keep
-  void (*reads)(const Attending *a, const Tile *t, TileClocks *c); // of operands, and products
-} AttendUnit;
-
-// Bytes that each tile of scores loads.
-static double loaded_of(const Attending *a, const Tile *t) {
-  return t->n * (double)key_bytes(a) + (a->sums ? t->m * (double)query_bytes(a) : 0);
-}
-
-static double elements_of(const Attending *a) { // of a query and a value
-  return (query_bytes(a) + row_bytes(a, a->width)) / (double)a->size;
-}
-
-// ---- the fp32 units
-
-static int fma_registers(const Attending *a, const Tile *t) { // the operands of a step
-  int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
-  int outputs = a->sums ? t->n / 8 : (int)ceil_div(width, 32) * 4;
-  return t->tm / 4 * (scores / 8 + outputs) + t->tm + t->n / 2;
-}
-
-static int no_unheld(const Attending *a, const Tile *t) {
-  (void)a, (void)t;
-  return 0;
-}
-
-// Operands are read again by each warp; weights go from lane to lane.
-static void fma_reads(const Attending *a, const Tile *t, TileClocks *c) {
-  double warps = warps_of(t), depth = query_bytes(a) / (double)a->size;
-  double reads =
-      (t->tm / 4. + t->n / 8.) * depth / 4 + t->n * (t->tm / 4. + (double)ceil_div(a->width, 32));
-  c->smem = warps * reads;
-  c->issue += warps * (reads + t->tm * t->n * elements_of(a) / kWarp);
-}
-
-// ---- tensor cores
-
-static bool holds_queries(const Attending *a, const Tile *t) {
-  return a->softmax && t->tm * a->depth[0] <= kMostHeld;
-}
-
-static int mma_registers(const Attending *a, const Tile *t) { // the queries, or those of a step
-  int width = a->sums ? t->n : row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
-  int steps = holds_queries(a, t) ? (int)ceil_div(a->depth[0], kStep) : a->softmax;
-  int queries = t->tm / 16 * 4 * steps;
-  return t->tm * (width + scores) / kWarp + queries;
-}
-
-static int mma_unheld(const Attending *a, const Tile *t) {
-  return a->softmax && t->tm > 16 && !holds_queries(a, t) ? kUnheldRegs : 0;
-}
-
-// A fragment of 16 x 16 for four instructions, one of which reads it.
-static void mma_reads(const Attending *a, const Tile *t, TileClocks *c) {
-  double warps = warps_of(t), both = elements_of(a), read = t->n * both * a->size;
-  double again = holds_queries(a, t) ? 0 : t->tm * query_bytes(a); // queries, by each warp
-  c->smem = warps * (read + again) / kSmemRate;
-  c->issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16) +
-                       again / a->size / (16 * 16));
-}
-
-// ---- warp groups on tensor cores
-
-// Columns of outputs of which there is a product (lib/prim.cuh).
-static bool wgmma_legal(const Attending *a, const Arch *arch) {
-  static const int columns[] = {16, 32, 48, 64, 80, 96, 128, 256};
-  bool found = false;
-  for (size_t i = 0; i < LENGTH(columns); i++)
-    found = found || round_up(a->width, kStep) == columns[i];
-  return arch->wgmma && !a->sums && found;
-}
-
-static bool keeps_queries(const Attending *a, const Tile *t) { // in registers
-  enum { kGroupHeld = 64 }; // lib/attend_wgmma.cuh
-  Loaders loaders = attend_loaders(a, t);
-  return a->softmax && a->depth[0] <= (loaders.threads ? loaders.most_held : kGroupHeld);
-}
-
-// Warps read no keys and values, so that the rest takes less than kOtherRegs.
-static int wgmma_registers(const Attending *a, const Tile *t) {
-  enum { kLess = 32, kLessOfFew = 8, kPlaces = 24 }; // kPlaces: those of queries that are not kept
-  int width = row_bytes(a, a->width) / a->size, queries = query_bytes(a) / a->size;
-  int sums = t->tm * (width + a->nproducts * t->n) / kWarp - kLess;
-  sums += (a->nproducts - 1) * ((t->n > 64 ? t->n / 2 : 0) - kSecondRegs);
-  bool few = !a->softmax && a->score_issue <= 2 + 2 * a->nproducts; // values of a map at hand
-  if (few) sums -= kLessOfFew;
-  return sums + (keeps_queries(a, t) ? t->tm * queries / kWarp : kPlaces);
-}
-
-// Of keys and values all, by each group of 64 rows; of queries where they are not kept, too, with
-// each part of the keys.
-static void wgmma_reads(const Attending *a, const Tile *t, TileClocks *c) {
-  enum { kGroupRows = 64, kGroupKeys = 64, kProductIssue = 4 }; // descriptors, the product
-  bool whole = attend_loaders(a, t).threads; // tiles are multiplied whole
-  double groups = t->m / (double)kGroupRows, parts = whole ? 1 : t->n / (double)kGroupKeys;
-  double again = keeps_queries(a, t) ? 0 : parts * kGroupRows * query_bytes(a);
-  double products = parts * query_bytes(a) / kRowUnit + t->n / (double)kStep;
-  c->smem = groups * (t->n * elements_of(a) * a->size + again) / kSmemRate;
-  c->issue += groups * 4 * products * kProductIssue;
-}
-
-static const AttendUnit units[] = {
-    {&unit_fma, 4, 0, 0, 0, NULL, fma_registers, no_unheld, fma_reads},
-    {&unit_mma, 2, kMmaClocks / 4., 32, 32 * 80, NULL, mma_registers, mma_unheld, mma_reads},
-    {&unit_wgmma, 2, kMmaClocks, 64, 16 * 128, wgmma_legal, wgmma_registers, no_unheld,
-     wgmma_reads},
-};
-
-static const AttendUnit *unit_of(const Tile *t) {
-  const AttendUnit *u = units;
-  while (u->unit != t->unit) u++;
-  return u;
-}
-
-int attend_parts(const Attending *a, const Tile *t) {
-  const AttendUnit *u = unit_of(t);
-  bool whole = a->softmax && u->part_keys && t->n % u->part_keys == 0;
-  bool fits = whole && t->tm * a->width <= u->part_outputs && !attend_loaders(a, t).threads;
-  return fits ? t->n / u->part_keys : 1;
-}
-
-// Two or three groups that compute, and one that loads boxes of tensor maps, of one block an SM
-// that goes on from tile to tile. Heads of 32 are as fast without (tests/bench/NOTES.md), where more
-// groups share an SM; those of more than 128 and maps that draw numbers take more registers than
-// there are.
-Loaders attend_loaders(const Attending *a, const Tile *t) {
-  enum { kSmall = 32, kLarge = 128, kGroup = 128, kAll = 65536, kMostGroups = 3, kLeast = 32 };
-  enum { kTwice = 96 };    // elements of queries of which shared memory has those of two jobs
-  // Registers that maps of scores take, and spans of their tiles, which loaders find.
-  enum { kOfScores = 44, kOfSpans = 80 };
-  int groups = warps_of(t) * kWarp / kGroup;
-  bool sized = a->width > kSmall && a->width <= kLarge;
-  bool may = t->unit->in_flight && a->softmax && sized && !a->draws && t->splits <= 1;
-  if (!may || groups < 2 || groups > kMostGroups - !a->simple) return (Loaders){0};
-  Loaders l = {.threads = kGroup, .registers = groups < kMostGroups ? 40 : 32};
-  if (!a->simple) l.registers = kOfSpans;
-  l.of_others = (kAll / kGroup - l.registers) / groups / 8 * 8;
-  // Scores and weights of a tile, and outputs; queries, if there is room.
-  l.spare = l.of_others - (t->n / 2 + t->n / 4 + row_bytes(a, a->width) / a->size / 2 + kLeast);
-  l.most_held = l.spare * 4;
-  if (!a->simple) l.spare -= kOfScores;
-  l.places = a->depth[0] <= kTwice ? 2 : 1;
-  AttendBox box;
-  l.queries = attend_box(a, t, 0, &box);
-  return attend_box(a, t, 1, &box) && attend_box(a, t, 2, &box) ? l : (Loaders){0};
-}
-
-// ---- what a tile costs -------------------------------------------------------------------------
-
-// Registers of a thread that numbers take which are drawn: more beside conditions, or for more
-// scores at hand.
-static int draw_registers(const Attending *a, const Tile *t) {
-  enum { kDraws = 24, kOfWeights = 36, kBeside = 20, kMostBeside = 4, kFew = 64 };
-  int beside = kBeside * (a->beside < kMostBeside ? a->beside : kMostBeside);
-  if (!a->draws) return 0;
-  if (!a->softmax) return kOfWeights + beside + (t->n > kFew ? kOfWeights : 0);
-  return kDraws * t->tm / 16 * (t->n > kFew ? 2 : 1) + beside / 2;
-}
-
-static int registers_of(const Attending *a, const Tile *t) {
-  return unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs +
-         draw_registers(a, t);
-}
-
-// Each scheduler of an SM has its part of the registers, for whole warps.
-static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
-  int most = registers_of(a, t), registers = most < kMostRegs ? most : kMostRegs;
-  int warps = arch->regs / kSchedulers / (kWarp * registers);
-  int by_regs = attend_loaders(a, t).threads ? 1 : warps * kSchedulers / warps_of(t);
-  int by_smem = arch->smem / (smem_of(a, t) + kSmemPerBlock);
-  int blocks = by_regs < by_smem ? by_regs : by_smem;
-  return blocks < 16 ? blocks : 16;
-}
-
-// Clocks of an SM for so many rows of operand i, where they are computed.
-static double computed_issue(const Attending *a, int i, int rows) {
-  double elements = rows * (double)(i < 2 ? a->depth[0] : a->width);
-  return a->operand[i].piece ? 0 : elements * a->operand[i].issue / kWarp / kSchedulers;
-}
-
-// And those that a block takes for it alone: some loads of each thread are in flight, what is
-// reduced has them at hand then, but waits for each sweep.
-static double computed_clocks(const Attending *a, const Tile *t, int i, int rows) {
-  enum { kInFlight = 32, kAgain = 200 }; // kInFlight: elements
-  double each = rows * (double)(i < 2 ? a->depth[0] : a->width) / (warps_of(t) * kWarp);
-  double issue = computed_issue(a, i, rows) * fmax(1, kSchedulers / (double)warps_of(t));
-  if (a->operand[i].piece) return 0;
-  return issue + ceil(each / kInFlight) * (kLoadClocks + (a->operand[i].waits - 1) * kAgain);
-}
-
-static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch) {
-  double warps = warps_of(t), scores = t->m * (double)t->n;
-  double loaded = loaded_of(a, t), rate = t->unit->rate(arch, a->size);
-  TileClocks c = {.math = 2 * scores * elements_of(a) / (rate / arch->sms / (arch->clock * 1e9)),
-                  .exponentials = scores / kExpRate};
-  c.issue = scores * a->score_issue / kWarp + warps * kTileIssue + loaded / 16 / kWarp * 3;
-  unit_of(t)->reads(a, t, &c);
-  c.smem += loaded / kSmemRate;
-  c.issue /= kSchedulers;
-  return c;
-}
-
-static double tile_blocks(const Attending *a, const Tile *t) {
-  return tile_count_of(a, t) * t->splits;
-}
-
-// Floats that a part of a tile leaves.
-static double part_count(const Attending *a, const Tile *t) {
-  if (!a->sums) return t->m * (double)attend_staged(a);
-  return (double)round_up((a->sums_rows ? 1 : t->m) * (a->sums_keys ? 1 : t->n), 4);
-}
-
-// Parts of the keys leave rows in L2, which one block of each tile joins when all have arrived (a
-// microsecond, assumed).
-static double split_seconds(const Attending *a, const Tile *t, const Arch *arch) {
-  double part = part_count(a, t) * 4;
-  if (t->splits == 1) return 0;
-  int joined = a->sums ? tile_part_group(t) + tile_part_counts(t) - 1 : t->splits;
-  return 1e-6 + joined * part / (arch->l2_rate / arch->sms) +
-         2 * tile_blocks(a, t) * part / arch->l2_rate;
-}
-
-// What is left of powers, instructions and products one after the other where so many groups of
-// four warps share an SM: fitted to kernels on an H200 (tests/bench/NOTES.md). Groups of one block
-// that have a softmax wait for each other, unless others load for them.
-static double group_share(const Attending *a, const Tile *t, double groups) {
-  if (attend_loaders(a, t).threads) return 0.585 + 0.09 / groups;
-  double waits = a->softmax ? 0.02 * (warps_of(t) / kSchedulers - 1) : 0;
-  double some = fmax(1, groups); // of less than one group nothing hides anything
-  double others = attend_parts(a, t) > 1 ? 0.47 + 0.85 / some : 0.4 + 1.5 / some;
-  return (waits + others) * some / groups;
-}
-
-// And what is waited for beside it, whatever else runs: clocks for each tile of keys, and for each
-// of queries but the first ones, until its products run.
-static double turn_clocks(const Attending *a, const Tile *t, double chain) {
-  enum { kLoadedTurn = 60 };
-  return attend_loaders(a, t).threads ? chain + kLoadedTurn : 0;
-}
-static double job_clocks(const Attending *a, const Tile *t) {
-  enum { kLoadedJob = 3100, kJob = 1500, kElement = 25 };
-  if (!a->softmax) return 0;
-  return attend_loaders(a, t).threads ? kLoadedJob : (kJob + kElement * elements_of(a)) / t->blocks;
-}
-
-static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
-  double clock = 1 / (arch->clock * 1e9), warps = warps_of(t);
-  double blocks = tile_blocks(a, t), on_sm = ceil(blocks / arch->sms);
-  double keys = ceil(steps_of(a, t) / t->splits) * attend_share(g, a, t);
-  double rounds = ceil(on_sm / t->blocks), loaded = loaded_of(a, t);
-  TileClocks c = clocks_of(a, t, arch);
-  double all = c.exponentials + c.issue + c.math, groups = on_sm / rounds * warps / kSchedulers;
-  double chain = (double)key_bytes(a) / kRowUnit * unit_of(t)->chain;
-  double each = all * group_share(a, t, groups) + turn_clocks(a, t, chain);
-  double later = fmax(0, on_sm - t->blocks) * job_clocks(a, t);
-  double waits = t->unit->tensor_cores ? on_sm * keys * each + later : 0;
-  double alone = (c.exponentials + c.issue + c.math) / warps * kSchedulers;
-  double first = 0; // of all blocks of an SM: no product runs meanwhile
-  if (a->softmax) {
-    first = on_sm * computed_issue(a, 0, t->m);
-    first = fmax(first, rounds * computed_clocks(a, t, 0, t->m));
-    c.issue += computed_issue(a, 1, t->n) + computed_issue(a, 2, t->n);
-    chain += computed_clocks(a, t, 1, t->n) + computed_clocks(a, t, 2, t->n);
-  }
-  Cost cost = {.math = on_sm * keys * c.math * clock,
-               .exp = on_sm * keys * c.exponentials * clock,
-               .smem = on_sm * keys * c.smem * clock,
-               .issue = on_sm * keys * c.issue * clock,
-               .l2 = on_sm * keys * loaded / (arch->l2_rate / arch->sms),
-               .dram = sched_dram_seconds(g, arch),
-               .wait = fmax(waits, rounds * keys * (alone + chain)) * clock,
-               .fill = (kLoadClocks * 2 + first) * clock,
-               .split = split_seconds(a, t, arch),
-               .gap = arch->launch_gap};
-  double bounds[] = {cost.math, cost.exp, cost.smem, cost.issue, cost.l2, cost.dram, cost.wait};
-  cost.seconds = cost_together(bounds, (int)LENGTH(bounds)) + cost.fill + cost.gap + cost.split;
-  return cost;
-}
-
-static bool may_cut(const Attending *a, const Tile *t, int lanes) {
-  enum { kTwoGroups = 256 };
-  int along = attend_staged(a) / lanes; // threads that store a row, or a part of it each time
-  bool divides = t->splits == 1 || (steps_of(a, t) >= (a->sums ? 1 : 2) * t->splits &&
-                                    tile_blocks(a, t) * part_count(a, t) <= INT32_MAX);
-  const AttendUnit *unit = unit_of(t);
-  int most = kMostSums - (a->nproducts - 1) * kSecondRegs - unit->unheld(a, t);
-  int threads = warps_of(t) * kWarp;
-  Loaders loaders = attend_loaders(a, t);
-  bool fits = loaders.threads ? loaders.spare >= 0 : unit->registers(a, t) <= most;
-  bool three = t->unit->in_flight && threads > kTwoGroups; // groups: scores have no more registers
-  if (a->softmax && three && !a->simple) return false;
-  return fits && divides && (a->sums || threads % along == 0 || along % threads == 0);
-}
-
 static int lanes_of(const Group *g) {
   int lanes = g->ntails ? 8 : 1;
   for (int i = 0; i < g->ntails; i++)
@@ -441,8 +54,8 @@ static int lanes_of(const Group *g) {
 // How many parts to try as the s-th: of sums as many as blocks fit the GPU at once, half, twice.
 static int splits_of(const Attending *a, const Tile *t, const Arch *arch, size_t s) {
   if (!a->sums || s == 0) return splits[s];
-  double most = steps_of(a, t), parts = arch->sms * t->blocks * splits[s - 1] / 2.;
-  parts = ceil(parts / tile_count_of(a, t));
+  double most = attend_steps(a, t), parts = arch->sms * t->blocks * splits[s - 1] / 2.;
+  parts = ceil(parts / (double)attend_jobs(a, t));
   return (int)fmax(1, fmin(parts, most));
 }
 
@@ -458,16 +71,15 @@ static int find_candidates(const Group *g, const Arch *arch, Tile *list, int mos
   for (size_t i = 0; i < ntiles; i++)
     for (size_t s = 0; s < nsplits; s++) {
       Tile t = i < LENGTH(tiles) ? tiles[i] : weigh_tiles[i - LENGTH(tiles)];
-      const AttendUnit *unit = unit_of(&t);
-      if (unit->size != a.size || (unit->legal && !unit->legal(&a, arch))) break;
+      if (!attend_unit_legal(&a, &t, arch)) break;
       t.stages = 2, t.splits = splits[s], t.lanes = lanes;
-      t.threads = warps_of(&t) * kWarp + attend_loaders(&a, &t).threads;
-      t.blocks = blocks_per_sm(&a, &t, arch);
+      t.threads = attend_warps(&t) * kWarp + attend_loaders(&a, &t).threads;
+      t.blocks = attend_blocks(&a, &t, arch);
       t.splits = splits_of(&a, &t, arch, s);
       if (s && t.splits == 1) continue;
-      if (!may_cut(&a, &t, lanes) || !t.blocks) break;
-      if (registers_of(&a, &t) < *least) *least = registers_of(&a, &t);
-      if (a.draws && registers_of(&a, &t) > registers) break; // some would be spilled
+      if (!attend_fits(&a, &t, lanes) || !t.blocks) break;
+      if (attend_registers(&a, &t) < *least) *least = attend_registers(&a, &t);
+      if (a.draws && attend_registers(&a, &t) > registers) break; // some would be spilled
       Cost cost = attend_cost(&a, &t, g, arch);
       cost_note(&t, &cost);
       kept = sched_keep_cheapest(list, kept, most, &t);
@@ -484,13 +96,12 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
 // arrived.
 static void add_scratch(Group *g, const Attending *a) {
   const Tile *t = &g->tile;
-  int64_t outputs = t->grid[0] * (int64_t)part_count(a, t), rows = a->sums ? 0 : t->grid[0] * t->m;
+  int64_t outputs = t->grid[0] * (int64_t)attend_part_count(a, t),
+          rows = a->sums ? 0 : t->grid[0] * t->m;
   int64_t counts = t->grid[0] / t->splits * (a->sums ? tile_part_counts(t) : 1);
-  int64_t bytes = (outputs + rows * 2 + counts) * 4;
-  g->scratch[g->nscratch++] = (Scratch){"own_parts", DtF32, outputs, false};
-  if (rows) g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, rows * 2, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, counts, true};
-  g->bytes_read += bytes, g->bytes_written += bytes, g->bytes_scratch += 2 * bytes;
+  sched_scratch(g, "own_parts", DtF32, outputs);
+  if (rows) sched_scratch(g, "own_states", DtF32, rows * 2);
+  sched_scratch(g, "own_arrived", DtI32, counts);
 }
 
 // Boxes of queries, if any, of keys and of values; as many blocks as there is room for, and how
@@ -503,16 +114,15 @@ static void use_jobs(Group *g, const Attending *a, const Arch *arch) {
     g->boxes[g->nboxes++] = (Box){.of = a->operand[i].base, .map = box.map};
   }
   if (g->tile.grid[0] > arch->sms) g->tile.grid[0] = arch->sms;
-  g->scratch[g->nscratch++] = (Scratch){"own_taken", DtI32, 1, true};
-  g->bytes_read += 4, g->bytes_written += 4, g->bytes_scratch += 8;
+  sched_scratch(g, "own_taken", DtI32, 1);
 }
 
 void attend_use(Group *g, const Arch *arch, const Tile *candidate) {
   Attending a = attend_problem(g);
   Tile *t = &g->tile;
   *t = *candidate;
-  t->smem = smem_of(&a, t);
-  t->grid[0] = (int64_t)tile_blocks(&a, t);
+  t->smem = attend_smem(&a, t);
+  t->grid[0] = attend_jobs(&a, t) * t->splits;
   g->nscratch = g->nboxes = 0;
   sched_count_work(g);
   g->flops *= attend_share(g, &a, t);
@@ -558,7 +168,7 @@ void attend_explain(const Group *g, const Arch *arch, FILE *file) {
                   t->splits == g->tile.splits && t->unit == g->tile.unit;
     if (i >= kMostExplained && !chosen) continue;
     fprintf(file, "  %c %6d %5d %5d %5d %-5s %5d %6d %7.2f\n", chosen ? '*' : ' ', i + 1, t->m,
-            t->n, warps_of(t), t->unit->name, t->splits, t->blocks, t->seconds * 1e6);
+            t->n, attend_warps(t), t->unit->name, t->splits, t->blocks, t->seconds * 1e6);
   }
   tuning_explain(g, file);
 }

@@ -97,21 +97,14 @@ Tile sched_pick(const Group *g, const Tile *list, int count) {
   return best;
 }
 
-static void count_scratch(Group *g, int64_t bytes) {
-  g->bytes_read += bytes;
-  g->bytes_written += bytes;
-  g->bytes_scratch += 2 * bytes;
-}
-
 // The parts of k meet in memory: sums of every part of every tile (in the same places those of
 // groups of parts, where there are many), and how many have arrived.
 static void add_scratch(Group *g, const Product *p) {
   const Tile *t = &g->tile;
   int64_t tiles = (int64_t)tile_count(t, p), tile = t->m * t->n, counts = tile_part_counts(t);
   int64_t sums = tiles * t->splits * tile;
-  g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles * counts, true};
-  count_scratch(g, (sums + tiles * counts) * 4);
+  sched_scratch(g, "own_sums", DtF32, sums);
+  sched_scratch(g, "own_arrived", DtI32, tiles * counts);
 }
 
 // Sums of columns meet in memory too: those of each block, then of groups of blocks.
@@ -123,9 +116,8 @@ static void add_column_scratch(Group *g, const Product *p) {
   t->group = meeting_group(t->meeting);
   int64_t sums = count * rows * p->n * p->batch;
   int64_t counts = ceil_div(p->n, t->n) * (meeting_groups(t->meeting) + 1) * p->batch;
-  g->scratch[g->nscratch++] = (Scratch){"own_columns", DtF32, sums, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
-  count_scratch(g, (sums + counts) * 4);
+  sched_scratch(g, "own_columns", DtF32, sums);
+  sched_scratch(g, "own_met", DtI32, counts);
 }
 
 // So do states of rows: those of each tile along n.
@@ -134,9 +126,8 @@ static void add_row_scratch(Group *g, const Product *p) {
   const Node *statistic = group_statistic(g);
   if (!statistic || tiles == 1) return;
   int64_t words = op_monoid(statistic)->count * tiles * p->m;
-  g->scratch[g->nscratch++] = (Scratch){"own_rows", DtF32, words, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
-  count_scratch(g, (words + counts) * 4);
+  sched_scratch(g, "own_rows", DtF32, words);
+  sched_scratch(g, "own_met", DtI32, counts);
 }
 
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {

@@ -141,11 +141,10 @@ static void join(Group *product, Group *rows) {
   Arena *arena = product->graph->arena;
   product->first = rows, rows->inside = product;
   gather_borders(product);
-  product->scratch[product->nscratch++] = (Scratch){"own_first", DtI32, kCounts, true};
+  sched_scratch(product, "own_first", DtI32, kCounts);
   product->flops += rows->flops;
-  product->bytes_read += rows->bytes_read + kCounts * 4;
-  product->bytes_written += rows->bytes_written + kCounts * 4;
-  product->bytes_scratch += 2 * kCounts * 4;
+  product->bytes_read += rows->bytes_read;
+  product->bytes_written += rows->bytes_written;
   product->name = joined_name(product, rows);
   product->ops = arena_printf(arena, "%s+%s", rows->ops, product->ops);
 }

@@ -7,11 +7,8 @@
 
 static void add_scratch(Group *g, int words) {
   int64_t states = g->tile.grid[0] * words;
-  g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, states, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, 1, true};
-  g->bytes_read += (states + 1) * 4;
-  g->bytes_written += (states + 1) * 4;
-  g->bytes_scratch += 2 * (states + 1) * 4;
+  sched_scratch(g, "own_states", DtF32, states);
+  sched_scratch(g, "own_arrived", DtI32, 1);
 }
 
 static int64_t elements_of(const Group *part) {

@@ -36,11 +36,8 @@ static Cost scan_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch,
 
 static void add_scratch(Group *g, const Shape *x) {
   int64_t states = g->tile.splits * x->rows * x->words, counts = g->tile.grid[0] + 2;
-  g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, states, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, counts, true};
-  g->bytes_read += (states + counts) * 4;
-  g->bytes_written += (states + counts) * 4;
-  g->bytes_scratch += 2 * (states + counts) * 4;
+  sched_scratch(g, "own_states", DtF32, states);
+  sched_scratch(g, "own_arrived", DtI32, counts);
 }
 
 void sched_scan(Group *g, const Arch *arch) {

@@ -4,13 +4,14 @@
 
 #include <math.h>
 
+// Instructions and clocks are estimates, which no GPU has confirmed.
 enum {
   kThreads = 256,
-  kItems = 4,       // ids of a thread, looked at together
-  kStaged = 2048,   // elements of rows that are read together
-  kLookIssue = 12,  // instructions of an id: its place, and where it stands among those found
-  kAddIssue = 10,   // of a warp for a row that is added
-  kAddClocks = 70,  // until it has been
+  kItems = 4,      // ids of a thread, looked at together
+  kStaged = 2048,  // elements of rows that are read together
+  kLookIssue = 12, // instructions of an id: its place, and where it stands among those found
+  kAddIssue = 10,  // of a warp for a row that is added
+  kAddClocks = 70, // until it has been
   kSector = 32,
   kMostParts = 1024
 };
@@ -56,11 +57,8 @@ static Cost scatter_cost(Tile *t, const Shape *x, const Group *g, const Arch *ar
 static void add_scratch(Group *g, int64_t tables) {
   const Tile *t = &g->tile;
   int64_t sums = tables * t->splits * t->m * t->n, counts = tables * tile_part_counts(t);
-  g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, counts, true};
-  g->bytes_read += (sums + counts) * 4;
-  g->bytes_written += (sums + counts) * 4;
-  g->bytes_scratch += 2 * (sums + counts) * 4;
+  sched_scratch(g, "own_sums", DtF32, sums);
+  sched_scratch(g, "own_arrived", DtI32, counts);
 }
 
 void sched_scatter(Group *g, const Arch *arch) {

@@ -45,11 +45,8 @@ static Cost select_cost(Tile *t, const Shape *x, const Group *g, const Arch *arc
 static void add_scratch(Group *g, const Shape *x) {
   int64_t keys = g->tile.splits * x->rows * round_up(x->best, kWarp);
   int64_t counts = g->tile.grid[0] / g->tile.splits;
-  g->scratch[g->nscratch++] = (Scratch){"own_keys", DtI64, keys, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, counts, true};
-  g->bytes_read += keys * 8 + counts * 4;
-  g->bytes_written += keys * 8 + counts * 4;
-  g->bytes_scratch += 2 * (keys * 8 + counts * 4);
+  sched_scratch(g, "own_keys", DtI64, keys);
+  sched_scratch(g, "own_arrived", DtI32, counts);
 }
 
 // Rows across memory: a block has as many as neighbours fill a sector (of bytes, half of one), a

@@ -193,11 +193,8 @@ static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arc
 
 static void add_scratch(Group *g, const Shape *x) {
   int64_t states = g->tile.splits * x->outputs * x->words, counts = g->tile.grid[0];
-  g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, states, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, counts, true};
-  g->bytes_read += (states + counts) * 4;
-  g->bytes_written += (states + counts) * 4;
-  g->bytes_scratch += 2 * (states + counts) * 4;
+  sched_scratch(g, "own_states", DtF32, states);
+  sched_scratch(g, "own_arrived", DtI32, counts);
 }
 
 // The most lanes and accesses in flight that states of so many words leave registers and shared

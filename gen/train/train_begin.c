@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 // ---- resuming ---------------------------------------------------------------------------------
 
@@ -220,20 +221,20 @@ static void warn_of_earlier(const Train *t) {
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
-// t->sample: FNV-1a of some pictures for training and their labels; none where one cannot be read.
+// t->sample: a sum of some pictures for training and their labels; none where one cannot be read.
 static void sum_sample(Train *t) {
   enum { kSamples = 8 };
   if (!t->data) return;
   const int64_t *shape = dataset_shape(t->data);
   int64_t count = dataset_count(t->data), bytes = shape[0] * shape[1] * shape[2];
   uint8_t *image = base_alloc((size_t)bytes, 1);
-  uint64_t sum = 0xcbf29ce484222325;
+  XXH64_hash_t sum = 0;
   Error failed = {0};
   for (int64_t i = 0; i < kSamples && !failed.code; i++) {
     int32_t label;
     if (dataset_read(t->data, i * (count - 1) / (kSamples - 1), image, &label, &failed)) break;
-    for (int64_t j = 0; j < bytes; j++) sum = (sum ^ image[j]) * 0x100000001b3;
-    sum = (sum ^ (uint32_t)label) * 0x100000001b3;
+    sum = XXH3_64bits_withSeed(image, (size_t)bytes, sum);
+    sum = XXH3_64bits_withSeed(&label, sizeof label, sum);
   }
   free(image);
   if (!failed.code) snprintf(t->sample, sizeof t->sample, "%016llx", (unsigned long long)sum);

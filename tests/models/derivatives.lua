@@ -1,5 +1,6 @@
 -- First and second derivatives where formulas easily lose them: at 0, beside it, and where exp is
--- infinite in fp32. `one` is what nn.grad makes, `other` the exact values, both over 1 + the latter.
+-- infinite in fp32. `one` is what nn.grad makes, `other` the exact values, both over 1 + the
+-- latter.
 local nn = require "nn"
 local cfg = nn.config{case = "softplus"}
 local places = {-200, -100, -89, -20, -1, -1e-6, 0, 1e-6, 1, 20, 89, 100, 200}
