@@ -304,11 +304,11 @@ end
 -- options are those of nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by
 -- the mean of N gradients; schedules count updates. `ema` = 0.999, say: evaluations and final
 -- weights take a moving average of the weights, whose decay is t / (t + 9) at update t (from 0)
--- where that is less. An `embedding` among the values (of each example some numbers) is for mar_at_5, how many of
--- an example's five nearest neighbours in the test split share its class; a `reconstruction`
--- (pictures from 0 to 1) is for a PNG of some beside the originals. The command line's --lr,
--- --warmup, --epochs and so on come before them; --label-smoothing is that of each cross_entropy
--- that states none. Without training (nn.trains) nothing is made.
+-- where that is less. An `embedding` among the values (of each example some numbers) is for
+-- mar_at_5, how many of an example's five nearest neighbours in the test split share its class; a
+-- `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command
+-- line's --lr, --warmup, --epochs and so on come before them; --label-smoothing is that of each
+-- cross_entropy that states none. Without training (nn.trains) nothing is made.
 function nn.train(batch, f, given)
   if math.type(batch) ~= "integer" or type(f) ~= "function" then
     fail("train: wants the batch, a function that returns {loss = ...}, and options")
