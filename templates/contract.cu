@@ -8,7 +8,7 @@
 //@ elseif k.splits > 1 then
 #include "lib/arrive.cuh"
 //@ end
-//@ if #k.columns > 0 then
+//@ if k.columns then
 #include "lib/columns.cuh"
 //@ end
 //@ if k.begins then
@@ -56,13 +56,15 @@ constexpr int kSplits = $(k.splits), kBatch = $(k.batch);  // parts of k, each a
 constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
 constexpr int kPartCounts = $(k.part_counts);  // counters of a tile
 //@ end
-//@ if #k.columns > 0 then
-constexpr int kColumnSums = $(#k.columns);  // of each column
+//@ if k.columns then
+
+// What the columns of the outputs are reduced to.
+$(k.columns.states)
 // Threads from one to the next one with the same columns.
 constexpr int kApart = $(k.own and "4" or "kTileN / kLanes");
-constexpr int kMeeting = $(k.meeting);  // blocks, each with its sums of the same columns
-constexpr int kGroup = $(k.group);  // of these, whose sums are added first; all: at once
-using Columns = ColumnSums<kColumnSums, kThreads, kTileN, kApart, kMeeting, kGroup>;
+constexpr int kMeeting = $(k.columns.meeting);  // blocks, each with states of the same columns
+constexpr int kGroup = $(k.columns.group);  // of these, whose states are joined first; all: at once
+using Columns = ColumnStates<$(k.columns.type), kThreads, kTileN, kApart, kMeeting, kGroup>;
 //@ end
 //@ if k.row_states then
 
@@ -97,9 +99,8 @@ __device__ __forceinline__ Place place_of(int tile) {
 //@ end
 
 struct Smem {
-//@ local columns = #k.columns > 0
 //@ local out = not k.own and "out[kTileM * kTileN]"
-//@ if out or columns and not k.walks then
+//@ if out or k.columns and not k.walks then
   union {
     struct {
       char a[kStages][kTileM * kRowBytes];
@@ -108,14 +109,14 @@ struct Smem {
 //@ if out then
     float $(out);
 //@ end
-//@ if columns then
+//@ if k.columns then
     Columns columns;
 //@ end
   };
 //@ else
   char a[kStages][kTileM * kRowBytes];
   char b[kStages][kTileN * kRowBytes];
-//@ if columns then
+//@ if k.columns then
   Columns columns;  // of all tiles of the block
 //@ end
 //@ end
@@ -123,7 +124,7 @@ struct Smem {
   Tap taps[$(k.taps)];
   RowTable<kTileM, kThreads> rows;  // of a
 //@ end
-//@ if k.splits > 1 or #k.columns > 0 or k.row_states then
+//@ if k.splits > 1 or k.columns or k.row_states then
   bool last;
 //@ end
 //@ if k.begins then
@@ -262,9 +263,10 @@ $(k.params)) {
                                                                  arrived, &smem.last)) return;
 //@ end
 
-//@ for _, c in ipairs(k.columns) do
+//@ if k.columns then
 //@ local of = k.own and "rows, in columns at hand" or "columns"
-  Vec<float, kLanes> $(c.name) = {};  // of this thread's $(of)
+  $(k.columns.run) column_runs[kLanes];  // of this thread's $(of)
+  clear_all(column_runs);
 //@ end
 //@ if k.own and k.row_states then
   $(k.row_states.type) row_state;  // of this lane's columns of the row at hand
@@ -276,14 +278,13 @@ $(k.params)) {
 //@ end
 //@ part("parts/tails.cu")
 //@ local rows, behind = phased and "phase.m" or "kM", ""
-//@ if #k.columns > 0 then
+//@ if k.columns then
 //@ behind = k.own and ", add_rows" or ""
 
-  // Adds up what this thread has of the columns from `column` on.
+  // Joins what this thread has of the columns from `column` on to what others have.
   auto add_rows = [&](int column) {
-//@ for i, c in ipairs(k.columns) do
-    smem.columns.template add_part<$(k.walks)>($(i - 1), column, $(c.name)), $(c.name) = {};
-//@ end
+    smem.columns.template add_part<$(k.walks)>(column, column_runs);
+    clear_all(column_runs);
   };
 //@ end
 //@ if k.row_states then
@@ -291,9 +292,9 @@ $(k.params)) {
 //@ part("parts/product_rows.cu")
 //@ end
 //@ if k.walks then
-//@ if #k.columns > 0 then
+//@ if k.columns then
   static_assert(kTilesN == 1 && kBatch == 1, "all tiles of a block have the same columns");
-  smem.columns.clear();
+  smem.columns.clear_all();
 //@ end
 
   // One tile after the other: while outputs are written, the next one's first blocks are loaded.
@@ -306,7 +307,7 @@ $(k.params)) {
         product, warp_m, warp_n, m0, n0, $(rows), epilogue$(behind));
   }
 //@ elseif k.own then
-//@ if #k.columns > 0 then
+//@ if k.columns then
   nn_sync();  // the last block of k has been read
 //@ end
 //@ local turn = k.row_states and ", kByRows" or ""
@@ -325,9 +326,9 @@ $(k.params)) {
   each_row_state<$(k.row_states.type), kM, kN, kTileM, kTileN, kLanes, kThreads>(
       smem.out, m0, n0, $(k.row_states.kept), &smem.last, whole_row);
 //@ end
-//@ if #k.columns > 0 then
+//@ if k.columns then
 
-  // Sums of columns: over this block's rows, then over all blocks of these columns.
+  // Columns: over this block's rows, then over all blocks that have them.
 //@ part("parts/product_columns.cu")
 //@ end
 }

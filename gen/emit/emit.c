@@ -91,20 +91,21 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   const char **values = arena_alloc(e->c->arena, sizeof *values * (size_t)e->g->noutputs);
   for (int i = 0; i < e->g->noutputs; i++) { // all is read before anything is written
     Node *n = e->g->outputs[i];
-    if (n->tail != s->tail || group_joins_rows(e->g, n)) continue;
-    values[i] = expr_value(s, group_sums_columns(e->g, n) ? n->in[0] : group_stored(e->g, n), at);
+    if (n->tail != s->tail || group_reduces(e->g, n)) continue;
+    values[i] = expr_value(s, group_stored(e->g, n), at);
   }
   for (int i = 0; i < e->g->noutputs; i++) {
     Node *n = e->g->outputs[i];
-    if (n->tail != s->tail || group_joins_rows(e->g, n)) continue;
-    if (group_sums_columns(e->g, n)) // added up here, stored at the end
-      buffer_put(&s->body, "    %s[j] += %s;\n", e->g->sums[i], values[i]);
-    else
-      expr_store(s, &stores, n, at, values[i]);
+    if (n->tail == s->tail && !group_reduces(e->g, n)) expr_store(s, &stores, n, at, values[i]);
   }
-  if (e->rows && s->tail >= 0) {
-    const Member *m = e->rows->member;
-    states_element(e->rows, m, "one", expr_value(s, m->value, at), "0", &s->body);
+  States *reduced = e->rows ? e->rows : e->columns; // accumulated here, stored at the end
+  for (int i = 0; reduced && s->tail == 0 && i < reduced->count; i++) {
+    const Member *m = &reduced->member[i];
+    const char *value = expr_value(s, m->value, at);
+    if (reduced->run)
+      states_add_element(reduced, m, "column_runs[j]", value, &s->body);
+    else
+      states_element(reduced, m, "one", value, "0", &s->body);
   }
   int64_t size[MaxRank];
   const char *names[MaxRank];

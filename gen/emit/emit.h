@@ -104,11 +104,13 @@ typedef struct Member {
   const Monoid *monoid;
   const Node *value;
   const char *type, *name; // the struct's name, the field's
+  const char *run;         // the struct's name of a run, where States.run is asked for
 } Member;
 
 typedef struct States { // all that is accumulated in one sweep over the elements
   const Group *group;
   const char *type; // the struct's name
+  const char *run;  // null, or that of what a thread accumulates: elements are added to it
   Member *member;
   int count;
   bool ordered; // elements come in the order of their places
@@ -120,6 +122,9 @@ void states_put(States *sweeps, int count, Buffer *b);   // the structs, clear()
 // Statements that make the state of one element, of its value and its place, in variable `state`.
 void states_element(const States *s, const Member *m, const char *state, const char *value,
                     const char *place, Buffer *b);
+// A statement that adds an element to a run.
+void states_add_element(const States *s, const Member *m, const char *run, const char *value,
+                        Buffer *b);
 // The reduction's value, as an expression of the variable `state`.
 const char *states_result(States *s, const Node *reduction, const char *state);
 const char *monoid_result(Arena *arena, const Node *reduction, const char *state); // of it alone
@@ -146,7 +151,7 @@ const char *domain_place(Arena *arena, const Type *t, int64_t axes, const Index 
 struct Emitter {
   Compiler *c;
   Group *g;
-  struct States *rows; // of a product's rows, which its kernel ends with; null: none
+  struct States *rows, *columns; // of a product's rows, and columns; null: it reduces none
 };
 
 void hole_text(Emitter *e, const char *name, const char *text);

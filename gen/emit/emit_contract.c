@@ -255,102 +255,98 @@ static void put_phases(ProductText *h) {
   hole_take(e, "members", &h->members);
 }
 
-// k.columns: the sums of columns, each with where it goes.
-static void put_columns(ProductText *h) {
-  Emitter *e = h->e;
-  lua_State *lua = e->c->lua;
-  int count = 0;
-  lua_newtable(lua);
-  for (int i = 0; i < e->g->noutputs; i++) {
-    const Node *n = e->g->outputs[i];
-    int64_t stride[MaxRank];
-    if (!group_sums_columns(e->g, n)) continue;
-    type_strides(&n->type, stride);
-    const char *place = product_offset_text(h, MapOut, stride, kRoleBatch | kRoleN);
-    lua_newtable(lua);
-    Emitter inner = *e;
-    hole_text(&inner, "pointer", expr_pointer(e->g, n));
-    hole_text(&inner, "place", place);
-    hole_text(&inner, "decode", product_decoded(h, kRoleBatch | kRoleN, "    ", 1, &place));
-    hole_text(&inner, "name", e->g->sums[i]);
-    hole_text(&inner, "type", expr_ctype(n->type.dtype));
-    lua_rawseti(lua, -2, ++count);
-  }
-  lua_setfield(lua, -2, "columns");
-  hole_int(e, "meeting", e->g->tile.meeting);
-  hole_int(e, "group", e->g->tile.group);
-}
-
-// k.foot: the maps of the sums, which the last block has, in the order of k.columns.
-static void put_foot(ProductText *h) {
-  Emitter *e = h->e;
-  Group *g = e->g;
-  Buffer decode = {0};
-  Scope s = {.group = g, .lanes = 1, .indent = "  ", .tail = kFootTail};
-  Index at[MaxRank];
-  const Node *sum = NULL;
-  int count = 0, lanes = g->tile.lanes;
-  if (!tail_writes(g, kFootTail) || e->rows) return;
-  for (int i = 0; i < g->noutputs; i++) {
-    if (!group_sums_columns(g, g->outputs[i])) continue;
-    if (!sum) product_index(h, MapOut, kRoleBatch | kRoleN, "  ", &decode, at);
-    sum = g->outputs[i];
-    for (int d = 0; d < sum->type.rank; d++)
-      if (sum->type.dim[d] == 1) at[d].text = "0"; // not where the rows of a phase begin
-    expr_bind(&s, sum, at, arena_printf(e->c->arena, "sums[%d]", count++));
-  }
-  lua_newtable(e->c->lua);
-  g->tile.lanes = 1;
-  emit_epilogue(e, &s, &sum->type, at, NULL);
-  g->tile.lanes = lanes;
-  hole_take(e, "decode", &decode);
-  lua_setfield(e->c->lua, -2, "foot");
-}
-
-// The statistics of rows: their states, of one member.
-static void find_rows(Emitter *e, States *rows) {
-  const Node *statistic = group_statistic(e->g);
-  if (!statistic) return;
-  states_add(rows, statistic);
-  rows->type = expr_name(e->g, "RowState");
-  e->rows = rows;
-}
-
-// k.row_states: what becomes of a row's state, which is `whole`.
-static void put_rows(ProductText *h) {
-  Emitter *e = h->e;
-  Group *g = e->g;
-  Buffer decode = {0}, states = {0}, stores = {0};
-  Scope s = {.group = g, .lanes = 1, .indent = "    ", .tail = kFootTail};
-  Index at[MaxRank];
-  int lanes = g->tile.lanes;
-  product_index(h, MapOut, kRoleBatch | kRoleM, "    ", &decode, at);
-  for (int d = 0; d < g->anchor->type.rank; d++)
-    if (g->anchor->type.dim[d] == 1) at[d].text = "0";
-  at[g->anchor->type.rank - 1] = (Index){"0", false};
+// What the kernel reduces its rows or its columns to: their states.
+static void find_states(Emitter *e, States *rows, States *columns) {
+  const Group *g = e->g;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (!group_joins_rows(g, n)) continue;
-    const char *value = expr_name(g, arena_printf(e->c->arena, "row_%s", n->op->name));
-    buffer_put(&s.body, "    const %s %s = %s;\n", expr_compute_type(n), value,
-               states_result(e->rows, n, "whole"));
-    expr_bind(&s, n, at, value);
-    for (int j = 0; j < g->noutputs; j++)
-      if (g->outputs[j] == n) expr_store(&s, &stores, n, at, value);
+    if (group_joins_rows(g, n)) states_add(rows, n);
+    if (group_reduces_columns(g, n)) states_add(columns, n);
   }
-  states_put(e->rows, 1, &states);
-  lua_newtable(e->c->lua);
-  hole_text(e, "type", e->rows->type);
-  hole_text(e, "kept", ceil_div(h->p.n, g->tile.n) > 1 ? "own_rows, own_met" : "nullptr, nullptr");
+  if (rows->count) e->rows = rows, rows->type = expr_name(g, "RowState");
+  if (columns->count) e->columns = columns, columns->type = expr_name(g, "ColumnState");
+  if (columns->count) columns->run = expr_name(g, "ColumnRun");
+}
+
+// What becomes of a state, which is `whole`, of a row or a column at `at`: it and what maps make of
+// it are stored.
+static void put_whole(ProductText *h, States *states, const Node *reduction, Scope *s,
+                      const Index *at, Buffer *decode) {
+  Emitter *e = h->e;
+  Group *g = e->g;
+  Buffer structs = {0}, stores = {0};
+  int lanes = g->tile.lanes;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (!group_reduces(g, n)) continue;
+    const char *word = arena_printf(h->arena, "%s_%s", e->rows ? "row" : "column", n->op->name);
+    const char *value = expr_name(g, word);
+    buffer_put(&s->body, "    const %s %s = %s;\n", expr_compute_type(n), value,
+               states_result(states, n, "whole"));
+    expr_bind(s, n, at, value);
+    for (int j = 0; j < g->noutputs; j++)
+      if (g->outputs[j] == n) expr_store(s, &stores, n, at, value);
+  }
+  states_put(states, 1, &structs);
+  hole_text(e, "type", states->type);
   g->tile.lanes = 1;
-  emit_epilogue(e, &s, &group_statistic(g)->type, at, NULL);
+  emit_epilogue(e, s, &reduction->type, at, NULL);
   g->tile.lanes = lanes;
   const char *maps = hole_get(e, "stores");
   buffer_put(&stores, "%s", maps ? maps : "");
   const char *texts[] = {hole_get(e, "loads"), hole_get(e, "body"), stores.text};
-  hole_text(e, "decode", text_mentioned(h->arena, &decode, LENGTH(texts), texts));
+  hole_text(e, "decode", text_mentioned(h->arena, decode, LENGTH(texts), texts));
   hole_take(e, "stores", &stores);
-  hole_take(e, "states", &states);
+  hole_take(e, "states", &structs);
+}
+
+// k.columns: what becomes of a column's state, or of that of several, of which sum_n is the first.
+static void put_columns(ProductText *h) {
+  Emitter *e = h->e;
+  Group *g = e->g;
+  Buffer decode = {0};
+  Scope s = {.group = g, .lanes = 1, .indent = "    ", .tail = kFootTail};
+  Index at[MaxRank], to[MaxRank];
+  const Node *reduction = NULL;
+  int64_t together;
+  unsigned kept = group_dims_kept(g, NULL, &together);
+  h->number[AxisN] = "sum_n", product_name_axes(h);
+  product_index(h, MapOut, kRoleBatch | kRoleN, "    ", &decode, at);
+  int columns = maps_dim(h->maps, MapOut, AxisN);
+  for (int d = 0; d < g->anchor->type.rank; d++) // not where the rows of a phase begin
+    if (d != columns && !(kept >> d & 1)) at[d] = (Index){"0", false};
+  for (int i = 0; i < g->tails[0].nmoves; i++) {
+    expr_follow(g->tails[0].moves[i], 1, at, to);
+    memcpy(at, to, sizeof at);
+  }
+  for (int i = 0; i < g->nnodes; i++)
+    if (group_reduces_columns(g, g->nodes[i])) reduction = g->nodes[i];
+  for (int d = 0; d < reduction->type.rank; d++)
+    if (reduction->type.dim[d] == 1) at[d] = (Index){"0", false};
+  lua_newtable(e->c->lua);
+  put_whole(h, e->columns, reduction, &s, at, &decode);
+  hole_text(e, "run", e->columns->run);
+  hole_int(e, "meeting", g->tile.meeting);
+  hole_int(e, "group", g->tile.group);
+  hole_int(e, "together", together);
+  lua_setfield(e->c->lua, -2, "columns");
+  h->number[AxisN] = product_letters[AxisN], product_name_axes(h);
+}
+
+// k.row_states: what becomes of a row's state.
+static void put_rows(ProductText *h) {
+  Emitter *e = h->e;
+  Group *g = e->g;
+  Buffer decode = {0};
+  Scope s = {.group = g, .lanes = 1, .indent = "    ", .tail = kFootTail};
+  Index at[MaxRank];
+  product_index(h, MapOut, kRoleBatch | kRoleM, "    ", &decode, at);
+  for (int d = 0; d < g->anchor->type.rank; d++)
+    if (g->anchor->type.dim[d] == 1) at[d].text = "0";
+  at[g->anchor->type.rank - 1] = (Index){"0", false};
+  lua_newtable(e->c->lua);
+  put_whole(h, e->rows, group_statistic(g), &s, at, &decode);
+  hole_text(e, "kept", ceil_div(h->p.n, g->tile.n) > 1 ? "own_rows, own_met" : "nullptr, nullptr");
   lua_setfield(e->c->lua, -2, "row_states");
 }
 
@@ -374,19 +370,16 @@ static void put_first(Emitter *e) {
 
 void emit_contract(Emitter *e) {
   ProductText h;
-  States rows = {.group = e->g};
-  find_rows(e, &rows);
+  States rows = {.group = e->g}, columns = {.group = e->g};
+  find_states(e, &rows, &columns);
   Product product = contract_product(e->g);
   product_open(&h, e, &product);
   if (e->rows) put_rows(&h);
+  if (e->columns) put_columns(&h);
   put_first(e);
   put_shape(&h);
   put_operand(&h, MapA);
   put_operand(&h, MapB);
-  h.number[AxisN] = "sum_n", product_name_axes(&h); // the column of a thread's sums
-  put_columns(&h);
-  put_foot(&h);
-  h.number[AxisN] = product_letters[AxisN], product_name_axes(&h);
   tails_put(&h);
   put_phases(&h);
 }

@@ -1,6 +1,8 @@
 // emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid,
 // and a struct for all that one sweep over the elements accumulates, each with clear(), combine()
-// and, where it is shorter and elements come in the order of their places, append().
+// and, where it is shorter and elements come in the order of their places, append(). Where a thread
+// accumulates runs, each has a struct for these too, with clear(), combine(),
+// add_to_run() and whole().
 #include "emit.h"
 
 #include <ctype.h>
@@ -43,6 +45,46 @@ static void put_struct(Buffer *b, const char *name, const Monoid *m, bool ordere
   if (ordered && appends(m)) put_join(b, name, m, true);
 }
 
+// $1 and $i in `text` replaced.
+static void put_element(Buffer *b, const char *text, const char *value, const char *place) {
+  for (const char *s = text; *s; s++) {
+    if (*s == '$')
+      buffer_put(b, "%s", *++s == 'i' ? place : value);
+    else
+      buffer_put(b, "%c", *s);
+  }
+}
+
+// The struct of a run of elements of one monoid.
+static void put_run_struct(Buffer *b, const char *run, const char *state, const Monoid *m) {
+  buffer_put(b, "struct %s {\n", run);
+  for (int i = 0; i < m->count; i++) buffer_put(b, "float %s;\n", m->part[i].run);
+  buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", run);
+  for (int i = 0; i < m->count; i++) buffer_put(b, "a.%s = 0.f;\n", m->part[i].run);
+  buffer_put(b, "}\n");
+  begin_join(b, "combine", run);
+  for (int i = 0; i < m->count; i++)
+    buffer_put(b, "both.%s = %s;\n", m->part[i].run, m->part[i].join);
+  buffer_put(b, "return both;\n}\n__device__ inline %s whole(const %s &a) {\n%s both;\n", state,
+             run, state);
+  for (int i = 0; i < m->count; i++)
+    buffer_put(b, "both.%s = %s;\n", m->part[i].name, m->part[i].whole);
+  buffer_put(b, "return both;\n}\n");
+}
+
+// add_to_run(), to a run, which is a state itself where the monoid has no other.
+static void put_add(Buffer *b, const char *run, const Monoid *m) {
+  bool own = m->part[0].run;
+  buffer_put(b, "__device__ inline void add_to_run(%s &a, float value) {\n%s both;\n", run, run);
+  for (int i = 0; i < m->count; i++) {
+    const Accumulator *a = &m->part[i];
+    buffer_put(b, "both.%s = ", own ? a->run : a->name);
+    put_element(b, own ? a->add : a->element, "value", "0");
+    buffer_put(b, ";\n");
+  }
+  buffer_put(b, own ? "a = both;\n}\n" : "a = combine(a, both);\n}\n");
+}
+
 Member *states_member(States *s, const Node *reduction) {
   const Monoid *m = op_monoid(reduction);
   for (int i = 0; i < s->count; i++)
@@ -66,8 +108,8 @@ static const char *member_path(Arena *arena, const States *s, const Member *m, c
 }
 
 // Of a state of several members.
-static void put_member_joins(const States *s, Buffer *b, const char *function) {
-  begin_join(b, function, s->type);
+static void put_member_joins(const States *s, const char *type, Buffer *b, const char *function) {
+  begin_join(b, function, type);
   for (int i = 0; i < s->count; i++)
     buffer_put(b, "both.%s = %s(a.%s, b.%s);\n", s->member[i].name, function, s->member[i].name,
                s->member[i].name);
@@ -85,9 +127,43 @@ static void put_state(const States *s, Buffer *b) {
   buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", s->type);
   for (int i = 0; i < s->count; i++) buffer_put(b, "clear(a.%s);\n", s->member[i].name);
   buffer_put(b, "}\n");
-  put_member_joins(s, b, "combine");
+  put_member_joins(s, s->type, b, "combine");
   for (int i = 0; i < s->count && s->ordered; i++)
-    if (appends(s->member[i].monoid)) return put_member_joins(s, b, "append");
+    if (appends(s->member[i].monoid)) return put_member_joins(s, s->type, b, "append");
+}
+
+// The run of several members.
+static void put_member_runs(const States *s, Buffer *b) {
+  buffer_put(b, "struct %s {\n", s->run);
+  for (int i = 0; i < s->count; i++)
+    buffer_put(b, "%s %s;\n", s->member[i].run, s->member[i].name);
+  buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", s->run);
+  for (int i = 0; i < s->count; i++) buffer_put(b, "clear(a.%s);\n", s->member[i].name);
+  buffer_put(b, "}\n");
+  put_member_joins(s, s->run, b, "combine");
+  buffer_put(b, "__device__ inline %s whole(const %s &a) {\n%s both;\n", s->type, s->run, s->type);
+  for (int i = 0; i < s->count; i++)
+    buffer_put(b, "both.%s = whole(a.%s);\n", s->member[i].name, s->member[i].name);
+  buffer_put(b, "return both;\n}\n");
+}
+
+// Runs of the members' monoids, each once, and of all of them together.
+static void put_runs(States *s, Buffer *b) {
+  for (int i = 0; i < s->count; i++) {
+    Member *m = &s->member[i];
+    for (int j = 0; j < i; j++)
+      if (monoid_same(s->member[j].monoid, m->monoid)) m->run = s->member[j].run;
+    if (m->run) continue;
+    bool own = m->monoid->part[0].run;
+    m->run = own ? expr_name(s->group, arena_printf(s->group->graph->arena, "%sRun", m->type))
+                 : m->type;
+    if (own) put_run_struct(b, m->run, m->type, m->monoid);
+    put_add(b, m->run, m->monoid);
+  }
+  if (s->count == 1)
+    buffer_put(b, "using %s = %s;\n", s->run, s->member[0].run);
+  else
+    put_member_runs(s, b);
 }
 
 void states_put(States *sweeps, int count, Buffer *b) {
@@ -110,6 +186,8 @@ void states_put(States *sweeps, int count, Buffer *b) {
     }
   for (int i = 0; i < count; i++)
     if (sweeps[i].count) put_state(&sweeps[i], b);
+  for (int i = 0; i < count; i++)
+    if (sweeps[i].count && sweeps[i].run) put_runs(&sweeps[i], b);
 }
 
 // `text` with `by` in place of the word `a` before a dot.
@@ -135,16 +213,6 @@ const char *monoid_result(Arena *arena, const Node *reduction, const char *state
   return buffer_take(&b, arena);
 }
 
-// $1 and $i in `text` replaced.
-static void put_element(Buffer *b, const char *text, const char *value, const char *place) {
-  for (const char *s = text; *s; s++) {
-    if (*s == '$')
-      buffer_put(b, "%s", *++s == 'i' ? place : value);
-    else
-      buffer_put(b, "%c", *s);
-  }
-}
-
 void states_element(const States *s, const Member *m, const char *state, const char *value,
                     const char *place, Buffer *b) {
   const char *path = member_path(s->group->graph->arena, s, m, state);
@@ -153,4 +221,9 @@ void states_element(const States *s, const Member *m, const char *state, const c
     put_element(b, m->monoid->part[i].element, value, place);
     buffer_put(b, ";\n");
   }
+}
+
+void states_add_element(const States *s, const Member *m, const char *run, const char *value,
+                        Buffer *b) {
+  buffer_put(b, "add_to_run(%s, %s);\n", member_path(s->group->graph->arena, s, m, run), value);
 }

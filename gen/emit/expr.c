@@ -49,10 +49,6 @@ void expr_name_args(Group *g) {
   g->asked = arena_alloc(g->graph->arena, sizeof *g->asked * (size_t)count);
   for (int i = 0; i < count; i++)
     g->args[i] = expr_name(g, arena_printf(g->graph->arena, "g_%s", leaf(nth_arg(g, i, &count))));
-  g->sums = arena_alloc(g->graph->arena, sizeof *g->sums * (size_t)g->noutputs);
-  for (int i = 0; i < g->noutputs; i++)
-    if (group_sums_columns(g, g->outputs[i]))
-      g->sums[i] = expr_name(g, arena_printf(g->graph->arena, "%s_sum", leaf(g->outputs[i])));
 }
 
 const char *expr_pointer(const Group *g, const Node *n) {

@@ -80,12 +80,16 @@ enum OpFlag {
 // What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in
 // `element`, $1 is the element's value and $i its place among those that are reduced; in `combine`,
 // a.NAME and b.NAME are the accumulators of two parts; `append` is the same where all elements of b
-// are in places behind those of a.
+// are in places behind those of a. Threads may accumulate a run of some dozens of elements in
+// another way, which takes less: `run` is another accumulator, `add` what becomes of it when element
+// $1 joins the run a, `join` of two runs, `whole` what this one is of the run a. In all of them
+// both.NAME is what those before it have become.
 typedef struct Accumulator {
   const char *name, *type; // float, int
   const char *init;        // of no element: the neutral one
   const char *element, *combine, *append; // append null: it is no shorter than combine
-  double ref_init; // the same for the oracle
+  const char *run, *add, *join, *whole; // null: of all accumulators, as there is no other way
+  double ref_init;                      // the same for the oracle
   int ref;         // Lua reference: (accumulators.., value, place) -> the next of this one
 } Accumulator;
 

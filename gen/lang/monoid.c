@@ -24,6 +24,15 @@ static void read_part(lua_State *lua, const Op *op, Accumulator *a) { // from th
   a->element = rows_text(lua, table, "element");
   a->combine = rows_text(lua, table, "combine");
   a->append = rows_text(lua, table, "append");
+  if (lua_getfield(lua, table, "run") == LUA_TTABLE) {
+    lua_geti(lua, -1, 1);
+    a->run = arena_dup(front_compiler(lua)->arena, luaL_checkstring(lua, -1));
+    lua_pop(lua, 1);
+    a->add = rows_text(lua, lua_gettop(lua), "add");
+    a->join = rows_text(lua, lua_gettop(lua), "join");
+    a->whole = rows_text(lua, lua_gettop(lua), "whole");
+  }
+  lua_pop(lua, 1);
   a->ref_init = rows_number(lua, table, "ref_init", 0);
   a->ref = rows_function(lua, table, "ref");
   bool named = a->name && *a->name &&
@@ -79,8 +88,13 @@ void monoid_complete(Compiler *c, Op *op, const char *whole) {
   Monoid *m = arena_alloc(c->arena, sizeof *m);
   m->name = strncmp(op->name, "reduce_", 7) ? op->name : op->name + 7;
   m->count = 1;
-  m->part[0] = (Accumulator){"value", "float",      op->init, "$1", of_parts(c, op->cuda),
-                             NULL,    op->ref_init, op->ref};
+  m->part[0] = (Accumulator){.name = "value",
+                             .type = "float",
+                             .init = op->init,
+                             .element = "$1",
+                             .combine = of_parts(c, op->cuda),
+                             .ref_init = op->ref_init,
+                             .ref = op->ref};
   op->acc = m;
   if (!whole) return;
   Monoid *integers = arena_alloc(c->arena, sizeof *integers);

@@ -196,12 +196,16 @@ local function grouped(what, x, groups, eps, weight, bias)
     fail("%s: groups = %d does not divide the channels of %s", what, groups, tostring(x))
   end
   tools.want_sizes("norm", {dims[2]}, {weight = weight, bias = bias})
-  local of_group, behind = dims[2] // groups, tools.product(dims, 3)
-  local parts, axes = {dims[1], groups, of_group, behind}, 4 + 8
-  if of_group == 1 then parts, axes = {dims[1], groups, behind}, 4 end
-  local y = standardised(op.reshape(x, {dims = parts}), axes, of_group * behind, eps)
+  local of_group, parts, axes = dims[2] // groups, {dims[1], groups}, 0
+  if of_group > 1 then parts[3] = of_group end
+  if #dims < 6 then table.move(dims, 3, #dims, #parts + 1, parts) -- in the order that they have
+  else parts[#parts + 1] = tools.product(dims, 3) end
+  for d = 3, #parts do axes = axes | 1 << (d - 1) end
+  local y = standardised(op.reshape(x, {dims = parts}), axes, of_group * tools.product(dims, 3), eps)
   local function of_channels(v)
-    return op.reshape(v, {dims = {1, groups, table.unpack(of_group > 1 and {of_group, 1} or {1})}})
+    local wide = {1, groups, table.unpack(of_group > 1 and {of_group} or {})}
+    for d = #wide + 1, #parts do wide[d] = 1 end
+    return op.reshape(v, {dims = wide})
   end
   if weight then y = y * of_channels(weight) end
   if bias then y = y + of_channels(bias) end

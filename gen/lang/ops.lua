@@ -236,17 +236,29 @@ truth("reduce_any", "any", "0.f", "nn_max(a.value, b.value)", math.max)
 local share = "(b.count / (a.count + b.count > 1.f ? a.count + b.count : 1.f))"
 local apart = "(b.mean - a.mean + (b.rest - a.rest))"
 local move = "(" .. apart .. " * " .. share .. ")"
+-- A run has distances from its first element: m2 is off by no more than the run's count times 2^-24.
+local step = "($1 - both.near)"
+local shift = "(b.near - both.near)"
+local ahead = "(a.sum / (a.count > 1.f ? a.count : 1.f))"
 local moments = {name = "moments",
   {"count", init = "0.f", element = "1.f", combine = "a.count + b.count",
+   run = {"count", add = "a.count + 1.f", join = "a.count + b.count", whole = "a.count"},
    ref_init = 0, ref = function(count, mean, rest, m2, x) return count + 1 end},
   {"mean", init = "0.f", element = "$1",
    combine = "a.count > 0.f ? a.mean + " .. move .. " : b.mean",
+   run = {"near", add = "a.count > 0.f ? a.near : $1", join = "a.count > 0.f ? a.near : b.near",
+          whole = "a.near + " .. ahead},
    ref_init = 0, ref = function(count, mean, rest, m2, x) return mean + (x - mean) / (count + 1) end},
   {"rest", init = "0.f", element = "0.f",
    combine = "a.count > 0.f ? a.rest + nn_lost(a.mean, " .. move .. ", both.mean) : b.rest",
+   run = {"sum", add = "a.sum + " .. step, join = "a.sum + b.sum + b.count * " .. shift,
+          whole = "nn_lost(a.near, " .. ahead .. ", both.mean)"},
    ref_init = 0, ref = function(count, mean, rest, m2, x) return 0 * x end},
   {"m2", init = "0.f", element = "0.f",
    combine = "a.m2 + b.m2 + " .. apart .. " * " .. apart .. " * (a.count * " .. share .. ")",
+   run = {"squares", add = "a.squares + " .. step .. " * " .. step,
+          join = "a.squares + b.squares + " .. shift .. " * (2.f * b.sum + b.count * " .. shift .. ")",
+          whole = "nn_max(a.squares - a.sum * " .. ahead .. ", 0.f)"},
    ref_init = 0, ref = function(count, mean, rest, m2, x)
      return m2 + (x - mean) * (x - mean) * count / (count + 1)
    end}}

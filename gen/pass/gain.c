@@ -92,7 +92,8 @@ bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double r
   return seconds < compute_seconds(arch, reads * work);
 }
 
-bool gain_sums_parts(const Arch *arch, const Group *k, int64_t rows) {
+// Is it cheaper that product k's tiles end with every `rows` rows, than to reduce these elsewhere?
+bool gain_ends_tiles(const Arch *arch, const Group *k, int64_t rows) {
   enum { kTile = 64 };        // rows
   const double reached = 0.5; // of the peak, by products of few rows: an estimate
   double outside = (double)round_up(rows, kTile) / (double)rows - 1; // multiplied for nothing

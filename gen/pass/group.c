@@ -7,7 +7,7 @@
 bool group_reduces(const Group *g, const Node *n) {
   return g->tm->fusion->product && n->op->cls == OpReduce && !g->attention;
 }
-bool group_sums_columns(const Group *g, const Node *n) {
+bool group_reduces_columns(const Group *g, const Node *n) {
   return group_reduces(g, n) && !n->foot;
 }
 bool group_joins_rows(const Group *g, const Node *n) {
@@ -20,16 +20,61 @@ const Node *group_statistic(const Group *g) {
   return NULL;
 }
 
-unsigned group_dims_kept(const Group *g, const Node *sum) {
-  for (int i = 0; i < g->nnodes && !sum; i++)
-    if (group_sums_columns(g, g->nodes[i])) sum = g->nodes[i];
-  if (!sum) return 0;
-  const Type *y = &g->anchor->type;
+// Where dimensions [from, to) of a product's result are dimensions [first, last) of a reshape of it
+// that is reduced along `axes`.
+typedef struct Run {
+  int from, to, first, last;
+} Run;
+
+static bool next_run(const Type *y, const Type *x, Run *r) {
+  int64_t of_y = 1, of_x = 1;
+  r->from = r->to, r->first = r->last;
+  if (r->to < y->rank) of_y = y->dim[r->to++];
+  if (r->last < x->rank) of_x = x->dim[r->last++];
+  while (of_y != of_x)
+    if (of_y < of_x)
+      of_y *= y->dim[r->to++];
+    else
+      of_x *= x->dim[r->last++];
+  return r->to > r->from || r->last > r->first;
+}
+
+// How many neighbours it reduces to one; 0: what it reduces is not the last part of the run.
+static int64_t run_reduced(const Type *x, int64_t axes, const Run *r) {
+  int64_t together = 1;
+  for (int d = r->first; d < r->last; d++) {
+    if (x->dim[d] == 1) continue;
+    if (axes >> d & 1)
+      together *= x->dim[d];
+    else if (together > 1)
+      return 0;
+  }
+  return together;
+}
+
+unsigned group_dims_kept(const Group *g, const Node *reduction, int64_t *together) {
+  for (int i = 0; i < g->nnodes && !reduction; i++)
+    if (group_reduces_columns(g, g->nodes[i])) reduction = g->nodes[i];
+  *together = 1;
+  if (!reduction) return 0;
+  const Type *y = &g->anchor->type, *x = &reduction->in[0]->type;
   Maps maps = maps_of(g->anchor, 0);
   int columns = maps_dim(&maps, MapOut, AxisN);
   unsigned kept = 0;
-  for (int d = 0; d < y->rank; d++)
-    if (y->dim[d] > 1 && d != columns) kept |= (unsigned)(~sum->attr.axes >> d & 1) << d;
+  for (Run r = {0}; *together && next_run(y, x, &r);) {
+    int64_t reduced = run_reduced(x, reduction->attr.axes, &r), all = 1, others = 0;
+    for (int d = r.from; d < r.to; d++) {
+      all *= y->dim[d];
+      others |= (int64_t)(y->dim[d] > 1 && d != columns) << d;
+    }
+    bool has_columns = columns >= r.from && columns < r.to && y->dim[columns] > 1;
+    if (has_columns)
+      *together = others ? 0 : reduced;
+    else if (reduced == 1)
+      kept |= (unsigned)others;
+    else if (reduced != all)
+      *together = 0;
+  }
   return kept;
 }
 
@@ -123,7 +168,7 @@ void group_borders(Group *k) {
       if (n->in[m]->group != n->group &&
           (n->in[m]->op->cls != OpSource || node_has_memory(n->in[m])))
         group_add_once(k->inputs, &k->ninputs, n->in[m]);
-    if (is_needed(g, n) || group_sums_columns(k, n)) k->outputs[k->noutputs++] = n;
+    if (is_needed(g, n)) k->outputs[k->noutputs++] = n;
   }
   if (!k->noutputs) return;
   k->domain = !k->tm->fusion->product ? k->outputs[k->noutputs - 1]->type
@@ -290,16 +335,20 @@ static void name_group(Graph *g, Group *k, Names *symbols) {
   k->layer = k->anchor->name;
 }
 
+bool group_shares_state(const Group *g, int i) {
+  const Node *n = g->nodes[i];
+  bool shares = false;
+  for (int j = 0; j < i && n->op->cls == OpReduce && !shares; j++)
+    shares = g->nodes[j]->op->cls == OpReduce && g->nodes[j]->in[0] == n->in[0] &&
+             monoid_same(op_monoid(g->nodes[j]), op_monoid(n));
+  return shares;
+}
+
 int state_words(const Group *g) {
   int words = 0;
-  for (int i = 0; i < g->nnodes; i++) {
-    const Node *n = g->nodes[i];
-    bool known = n->op->cls != OpReduce;
-    for (int j = 0; j < i && !known; j++)
-      known = g->nodes[j]->op->cls == OpReduce && g->nodes[j]->in[0] == n->in[0] &&
-              monoid_same(op_monoid(g->nodes[j]), op_monoid(n));
-    if (!known) words += op_monoid(n)->count;
-  }
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->op->cls == OpReduce && !group_shares_state(g, i))
+      words += op_monoid(g->nodes[i])->count;
   return words;
 }
 

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { kMostColumnSums = 4, kMostRowState = 4 }; // words
-
 static const char *when(bool legal, const char *otherwise) {
   return legal ? NULL : otherwise;
 }
@@ -66,7 +64,7 @@ bool legal_moved(const Node *n, const Group *k) {
   return moved && n->group == k; // else it is read, wherever it lies
 }
 
-// A map of sums of columns has an element for each.
+// A map of what columns are reduced to has an element for each.
 static const char *foot_joins(const Group *k, const Node *n) {
   const Node *sum = NULL;
   for (int i = 0; i < k->nnodes; i++)
@@ -150,7 +148,7 @@ static bool is_stored_for_others(const Group *k, const Node *n) {
 // A product follows a move of its result when it stores runs where the moves lead in the end.
 static const char *move_joins_product(const Group *k, const Node *n) {
   if (tail_of_inputs(k, n) == kFootTail)
-    return when(view_same_memory(n), "it moves sums of columns, which that kernel stores in order");
+    return when(view_same_memory(n), "it moves what columns are reduced to, which that kernel stores in order");
   if (group_statistic(k)) return "the rows that it moves are reduced by that kernel";
   if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
   if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
@@ -190,55 +188,6 @@ static const char *sweeps_join(const Group *k, const Node *n) {
   if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
   return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
               "it reduces another shape");
-}
-
-// Statistics along whole rows of a product, of what a norm behind it will want.
-static const char *rows_join(const Group *k, const Node *n) {
-  const Type *x = &n->in[0]->type, *y = &k->anchor->type;
-  Maps maps = maps_of(k->anchor, 0);
-  int columns = maps_dim(&maps, MapOut, AxisN);
-  if (k->pair[0] || tail_of_inputs(k, n) || k->ntails > 1 || k->tails[0].nmoves ||
-      !type_same_shape(x, y))
-    return "the product's result has been moved";
-  if (maps_count(&maps, AxisBatch) > 1 || maps_phases(k->anchor) > 1 ||
-      maps_count(&maps, AxisN) != y->dim[columns] || n->attr.axes != 1ll << columns)
-    return "its rows are not those of the product";
-  for (int i = 0; i < k->nnodes; i++) {
-    const Node *other = k->nodes[i];
-    if (other->op->cls != OpReduce) continue;
-    if (!other->foot) return "the product sums its columns";
-    if (other->in[0] != n->in[0] || !monoid_same(op_monoid(other), op_monoid(n)))
-      return "the product's rows are reduced otherwise";
-  }
-  return when(op_monoid(n)->count <= kMostRowState, "its states are large");
-}
-
-// Sums down the columns of a product, over all of its rows or over those of each image: one for
-// each channel of a convolution, or element of the last dimension of a matmul.
-static const char *columns_join(const Group *k, const Node *n) {
-  const Node *y = k->anchor, *x = n->in[0];
-  Maps maps = maps_of(y, 0);
-  int channel = maps_dim(&maps, MapOut, AxisN), sums = 0;
-  if (n->foot) return rows_join(k, n);
-  unsigned kept = group_dims_kept(k, n);
-  if (group_statistic(k)) return "the product reduces its rows";
-  if (!(n->op->flags & FlagAdd)) return "a product's epilogue reduces by sums alone";
-  if (k->pair[0] || tail_of_inputs(k, n) || k->tails[0].nmoves ||
-      !type_same_shape(&x->type, &y->type))
-    return "the product's result has been moved";
-  if (maps_count(&maps, AxisBatch) > 1 || maps_count(&maps, AxisN) != y->type.dim[channel])
-    return "a product of several batches or groups keeps no sums of its columns";
-  if (n->attr.axes >> channel & 1) return "a product's epilogue sums rows, not columns";
-  if (kept && (maps_phases(y) > 1 || !maps_part_rows(&maps, kept)))
-    return "the rows that it sums are no axes of the product's";
-  if (kept && !gain_sums_parts(k->graph->c->options.arch, k, maps_count(&maps, AxisM)))
-    return "it sums fewer rows than a tile has";
-  for (int i = 0; i < k->nnodes; i++) {
-    if (k->nodes[i]->op->cls != OpReduce) continue;
-    if (group_dims_kept(k, k->nodes[i]) != kept) return "the product adds up other rows";
-    sums++;
-  }
-  return when(sums < kMostColumnSums, "the product sums its columns in four ways already");
 }
 
 // ---- attention ---------------------------------------------------------------------------------
@@ -318,7 +267,7 @@ const Fusion fusion_window = {.anchors = anchors_window,
                               .anywhere = true};
 const Fusion fusion_contract = {
     .anchors = anchors_contract,
-    .joins = {[OpMap] = map_joins, [OpReduce] = columns_join, [OpMove] = move_joins_product},
+    .joins = {[OpMap] = map_joins, [OpReduce] = legal_columns, [OpMove] = move_joins_product},
     .takes = prologue_of_product,
     .product = true,
     .anywhere = true,
@@ -414,7 +363,7 @@ const char *legal_epilogue(const Group *k, const Node *n) {
   const char *reason = rule(k, n);
   if (reason) return reason;
   if (reads_columns(k, n) && tail_of_inputs(k, n) != kFootTail)
-    return "it reads sums of columns, which are there at that kernel's end";
+    return "it reads what columns are reduced to, which is there at that kernel's end";
   return when(!fuse_makes_cycle(k, n->group),
               "it waits for another kernel that waits for this one");
 }

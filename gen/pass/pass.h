@@ -142,7 +142,6 @@ struct Group {
   Node **outputs; // values written
   int noutputs;
   const char **args; // parameter names: of the inputs, then of the outputs
-  const char **sums; // contract, by output: the local that sums its columns
   Names *names;      // the identifiers of its text that the model names
   Tail *tails;       // contract: what follows its result, at least one
   int ntails;
@@ -157,10 +156,10 @@ struct Group {
   const char *alone;    // why it shares its launch with no other small kernel; null: not asked
   Node *changes;        // map: where it is false, what is written in place keeps its value, unread
   Tile tile;
-  Scratch scratch[5]; // parameters after the outputs
+  Scratch scratch[8]; // parameters after the outputs
   int nscratch, nboxes;
   struct Box *boxes; // and after these (sched.h)
-  bool *asked;       // by args: some text has asked for the address
+  bool *asked; // by args: some text has asked for the address
   Group *first, *inside; // contract: rows that its kernel makes at first (sched_first.c); of these
                          // rows: that kernel; null: none
   Node **reads, **writes; // with them: what the kernel reads, but for those rows, and writes
@@ -191,6 +190,7 @@ typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
 const Fuse *fuse_of(const Graph *g);
 const char *legal_epilogue(const Group *k, const Node *n);       // why n does not follow k, or null
 const char *legal_prologue(const Group *reader, const Group *k); // why k is not computed there
+const char *legal_columns(const Group *k, const Node *n); // why a product does not reduce n's input
 bool legal_keeps_places(const Node *move), legal_moved(const Node *n, const Group *k);
 bool legal_lies_alike(const Group *k, const Node *n);   // a move whose elements lie as there
 bool legal_alone(const Group *k, const Node *n);        // nobody but n reads what k makes
@@ -215,7 +215,7 @@ Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n);       // null: there is not one alone
 int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
 const Node *bundle_reduction(const Group *k);      // that makes one value of a tensor, all k is for
-bool bundle_shares(const Group *k); // is it such a reduction, and will share a launch with others?
+bool bundle_shares(const Group *k); // is it such a one, and will share a launch with others?
 void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), // a file each
     sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g);
 
@@ -239,8 +239,7 @@ bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double r
 int64_t gain_behind(const Group *k, const Node *n); // bytes saved by computing n in k
 // Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads);
-// Is it cheaper that product k's tiles end with every `rows` rows, than to add these up elsewhere?
-bool gain_sums_parts(const Arch *arch, const Group *k, int64_t rows);
+bool gain_ends_tiles(const Arch *arch, const Group *k, int64_t rows); // with parts of so many rows?
 bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a); // than kept?
 
 // ---- tail.c ------------------------------------------------------------------------------------
@@ -272,17 +271,19 @@ AxisRole weigh_role(const Attention *a, const Maps *values, int d);
 
 // ---- group.c, row.c, print.c -------------------------------------------------------------------
 bool group_reduces(const Group *g, const Node *n);      // at the end of a product's epilogue
-bool group_sums_columns(const Group *g, const Node *n); // so, and down the columns of the product
+bool group_reduces_columns(const Group *g, const Node *n); // so, and down the product's columns
 bool group_joins_rows(const Group *g, const Node *n);   // or along its rows, for a norm (norms.c)
 const Node *group_statistic(const Group *g); // of its rows; null: none. All have one state
-// Beside its columns, the dimensions of its result (bits) that a product's sum keeps; null: all do.
-unsigned group_dims_kept(const Group *g, const Node *sum);
-int state_words(const Group *g); // 4-byte fields of accumulators, of different monoids
+// Beside its columns, the dimensions of a product's result (bits) that a reduction keeps, and how
+// many neighbouring columns it reduces to one, 0: it goes otherwise; null: those that g has.
+unsigned group_dims_kept(const Group *g, const Node *reduction, int64_t *together);
+int state_words(const Group *g); // 4-byte fields of its states
+bool group_shares_state(const Group *g, int i); // does its i-th node reduce to one before it?
 const Node *group_stored(const Group *g, const Node *n); // n, or what n is another shape of
 Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or those of a bundle
 const Group *group_part(const Group *g, const Node *n); // the one that computes n
 void group_add_once(Node **list, int *count, Node *n); // unless it is in the list
-// What the kernel of g reads and writes: of its own, and of the rows that it makes at first.
+// What its kernel reads and writes: of its own, and of the rows that it makes at first.
 Node *const *group_reads(const Group *g, int *count);
 Node *const *group_writes(const Group *g, int *count);
 void group_borders(Group *k); // what it reads and writes; while the graph's readers are known
@@ -290,8 +291,7 @@ bool group_finish(Graph *g);  // Graph.groups in the order of launches, named; f
 void in_place_find(Graph *g); // in_place.c: Update.in_place, Group.changes
 double in_place_share(const Group *k, const Node *n); // of input or output n, what is accessed
 double in_place_bytes(const Group *k); // that k reads and writes, if it changes states in place
-// Is n an input of k that k updates in place, or the output that is written there?
-bool group_aliases(const Group *k, const Node *n);
+bool group_aliases(const Group *k, const Node *n); // is n updated in place, its input or output?
 int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
 bool row_needed_later(const Group *g, const Node *n, int sweep); // is the full value n?
 bool row_waits(const Group *g, const Node *n, int sweep); // is it at hand by then, and needed?

@@ -1,8 +1,8 @@
 // tail.c: what follows the result of a product in its kernel. A tail is a chain of moves, and maps
 // of what they lead to, stored where they end: a product of several matrices side by side has one
 // for each. The first has no moves. Where two halves of the columns are combined with each other (a
-// GLU), a thread has both: the pair. Maps of sums of columns are the foot of the kernel: its last
-// block computes them, when it has the sums.
+// GLU), a thread has both: the pair. Maps of what columns are reduced to are the foot of the kernel:
+// its last block computes them, when it has the states.
 #include "pass.h"
 
 enum { kMostTails = 8 };
@@ -42,6 +42,8 @@ int tail_of_inputs(const Group *k, const Node *n) {
 }
 
 bool tail_writes(const Group *g, int tail) {
+  for (int i = 0; i < g->nnodes; i++)
+    if (group_reduces(g, g->nodes[i]) && g->nodes[i]->tail == tail) return true;
   for (int i = 0; i < g->noutputs; i++)
     if (g->outputs[i]->tail == tail) return true;
   return false;

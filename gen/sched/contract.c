@@ -198,12 +198,14 @@ Product contract_product(const Group *g) {
   Arena *arena = g->graph->arena;
   Product p = {.size = (int)dtype_size(prec_operand(n)), .pair = g->pair[0] != NULL};
   int most = maps_phases(n);
+  int64_t together;
+  unsigned batches = group_dims_kept(g, NULL, &together) | (g->attention ? g->attention->apart : 0);
   double multiplies = 0;
   p.maps = arena_alloc(arena, sizeof *p.maps * (size_t)most);
   for (int i = 0; i < most; i++) {
     Maps *m = &p.maps[p.phases];
     *m = maps_of(n, i);
-    maps_part_rows(m, group_dims_kept(g, NULL) | (g->attention ? g->attention->apart : 0));
+    maps_part_rows(m, batches);
     int64_t rows = maps_count(m, AxisM), k = maps_count(m, AxisK);
     if (!rows) continue;
     p.phases++;

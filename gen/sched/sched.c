@@ -152,6 +152,7 @@ double sched_bytes_read(const Group *g, const Node *input) {
 
 void sched_scratch(Group *g, const char *name, Dtype dtype, int64_t count) {
   int64_t bytes = count * (int64_t)dtype_size(dtype);
+  if (g->nscratch == LENGTH(g->scratch)) die("%s: too much memory of its own", g->name);
   g->scratch[g->nscratch++] = (Scratch){name, dtype, count, .zeroed = dtype == DtI32};
   g->bytes_read += bytes;
   g->bytes_written += bytes;
@@ -161,7 +162,8 @@ void sched_scratch(Group *g, const char *name, Dtype dtype, int64_t count) {
 void sched_count_work(Group *g) {
   g->flops = 0;
   g->bytes_read = g->bytes_written = g->bytes_scratch = 0;
-  for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
+  for (int i = 0; i < g->nnodes; i++)
+    g->flops += group_shares_state(g, i) ? 0 : node_flops(g->nodes[i]);
   for (int i = 0; i < g->ninputs; i++) g->bytes_read += (int64_t)sched_bytes_read(g, g->inputs[i]);
   for (int i = 0; i < g->noutputs; i++)
     g->bytes_written +=
@@ -219,7 +221,7 @@ const char *sched_reduce_tile(const Group *g) {
 // May n be rounded where it is stored? Not what leaves the graph, nor what no expression stores.
 static bool may_round(const Graph *g, const Node *n) {
   const Group *k = n->group; // null: of a source, and of a concat that is there with its parts
-  bool stored = k && k->tm->fusion != &fusion_heads && !group_sums_columns(k, n);
+  bool stored = k && k->tm->fusion != &fusion_heads && !group_reduces_columns(k, n);
   if (!stored && !n->placed) return false;
   for (int i = 0; i < g->noutputs; i++)
     if (g->outputs[i].node == n) return false;

@@ -167,6 +167,7 @@ bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arc
 // such groups there are, 0: all are added at once.
 int tile_meeting(const Tile *t, const Product *p, const Group *g, const Arch *arch);
 int meeting_group(int blocks), meeting_groups(int blocks);
+int tile_column_words(const Group *g); // of the state of each column of a product; 0: none
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p); // tiles of all outputs
 int tile_part_group(const Tile *t);                 // parts of k whose sums are added first

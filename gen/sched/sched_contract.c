@@ -107,17 +107,21 @@ static void add_scratch(Group *g, const Product *p) {
   sched_scratch(g, "own_arrived", DtI32, tiles * counts);
 }
 
-// Sums of columns meet in memory too: those of each block, then of groups of blocks.
+// States of columns meet in memory too: those of each block, then of groups of blocks; where
+// columns are reduced together, then those of all columns.
 static void add_column_scratch(Group *g, const Product *p) {
   Tile *t = &g->tile;
-  int64_t count = 0, rows = t->meeting + meeting_groups(t->meeting);
-  for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
-  if (!count) return;
+  int64_t words = tile_column_words(g), rows = t->meeting + meeting_groups(t->meeting), together;
+  if (!words) return;
   t->group = meeting_group(t->meeting);
-  int64_t sums = count * rows * p->n * p->batch;
-  int64_t counts = ceil_div(p->n, t->n) * (meeting_groups(t->meeting) + 1) * p->batch;
-  sched_scratch(g, "own_columns", DtF32, sums);
+  int64_t tiles = ceil_div(p->n, t->n), columns = words * p->n * p->batch;
+  int64_t counts = tiles * (meeting_groups(t->meeting) + 1) * p->batch;
+  sched_scratch(g, "own_columns", DtF32, columns * rows);
   sched_scratch(g, "own_met", DtI32, counts);
+  group_dims_kept(g, NULL, &together);
+  if (together == 1) return;
+  sched_scratch(g, "own_whole", DtF32, columns);
+  sched_scratch(g, "own_whole_met", DtI32, p->batch);
 }
 
 // So do states of rows: those of each tile along n.

@@ -22,7 +22,8 @@ enum {
   kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
   kKeptIssue = 1,    // of one that its lane keeps: counted in SASS,
   kExchangeIssue = 2, // and to exchange it with a neighbour's: by hand
-  kRowsIssue = 28,   // of 8 sums of columns, over the rows of a warp: by hand
+  kRowsIssue = 28,   // of a word of 8 columns, over the rows of a warp: by hand
+  kRunIssue = 6,     // of an output that joins a run of a column's moments: by hand
   kStateIssue = 15,  // of one that a row's statistics take in: SASS, less an estimate of the rest
   kJoinIssue = 30,   // of two states joined: an estimate
   kJoinClocks = 40,  // four at once: a division and what depends on it
@@ -95,11 +96,10 @@ bool tile_spills(const Tile *t, const Product *p) {
   return !tile_leaves(t, p, kLoopRegisters);
 }
 
-// How many sums of columns a product has besides.
-static int column_sums(const Group *g) {
-  int count = 0;
-  for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
-  return count;
+int tile_column_words(const Group *g) {
+  bool found = false;
+  for (int i = 0; i < g->nnodes; i++) found = found || group_reduces_columns(g, g->nodes[i]);
+  return found ? state_words(g) : 0;
 }
 
 // Does the epilogue read tensors as large as the product?
@@ -113,12 +113,12 @@ static bool reads_more(const Group *g, const Product *p) {
 }
 
 // The epilogue takes outputs from the registers that have them, where nothing else wants the tile:
-// no other parts of k, no twin; nor tensors to be read for sums of columns, which would take more
+// no other parts of k, no twin; nor tensors to be read for states of columns, which would take more
 // registers than there are.
 bool tile_keeps(const Tile *t, const Product *p, const Group *g) {
   bool keeps = t->unit->keeps && t->splits == 1 && !(p->pair && group_statistic(g));
   for (int i = 0; i < g->ntails; i++) keeps = keeps && !g->tails[i].twin;
-  return keeps && !(column_sums(g) && (reads_more(g, p) || group_statistic(g)));
+  return keeps && !(tile_column_words(g) && (reads_more(g, p) || group_statistic(g)));
 }
 
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
@@ -144,9 +144,9 @@ static int walk_registers(const Tile *t, const Product *p, const Group *g) {
   return t->unit->registers(t) + more;
 }
 
-// The sums of columns that the warps of a block have, of all its tiles: bytes of shared memory.
+// The states of columns that the warps of a block have, of all its tiles: bytes of shared memory.
 static int kept_sums(const Tile *t, const Group *g) {
-  return column_sums(g) * tile_threads(t) / kWarp * t->n * 4;
+  return tile_column_words(g) * tile_threads(t) / kWarp * t->n * 4;
 }
 
 // Blocks that find no room at first would begin where others end. Where operands are copied and
@@ -156,7 +156,7 @@ static int kept_sums(const Tile *t, const Group *g) {
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   int per_sm = tile_blocks_per_sm(t, p, arch);
   bool alike = tile_keeps(t, p, g) && !group_statistic(g) && p->phases == 1,
-       same = !column_sums(g) || (p->n <= t->n && p->batch == 1);
+       same = !tile_column_words(g) || (p->n <= t->n && p->batch == 1);
   int smem = smem_of_one(t, p) + kept_sums(t, g) + kSmemPerBlock;
   return alike && same && p->a.piece && p->b.piece &&
          tile_count(t, p) > (double)(arch->sms * per_sm) && smem * per_sm <= arch->smem &&
@@ -168,7 +168,7 @@ int tile_smem(const Tile *t, const Product *p, const Group *g, const Arch *arch)
 }
 
 int tile_meeting(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  if (!column_sums(g)) return 0;
+  if (!tile_column_words(g)) return 0;
   if (tile_walks(t, p, g, arch)) return arch->sms * tile_blocks_per_sm(t, p, arch);
   return (int)product_row_tiles(p, t->m);
 }
@@ -291,12 +291,25 @@ static double split_seconds(const Tile *t, double blocks, const Arch *arch) {
          2 * sums / arch->l2_rate + 2 * spilled / arch->dram;
 }
 
-// The last blocks to arrive load the sums of columns of their group, and of all groups.
+// Of columns that are reduced together: the last block of all of them joins one after the other.
+static double together_clocks(const Tile *t, const Product *p, const Group *g) {
+  int64_t together;
+  group_dims_kept(g, NULL, &together);
+  if (together == 1) return 0;
+  double lanes = 1, groups = (double)p->n / (double)together; // lib/columns.cuh
+  while (2 * lanes <= kWarp && 2 * lanes * groups <= tile_threads(t) && 2 * lanes <= together)
+    lanes *= 2;
+  double own = ceil((double)together / lanes);
+  return (p->n > t->n ? kLastBlock : 0) + ceil(own / 4) * kLoadClocks +
+         (own + log2(lanes)) * kJoinClocks;
+}
+
+// The last blocks to arrive load the states of columns of their group, and of all groups.
 static double meeting_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   int blocks = tile_meeting(t, p, g, arch), groups = meeting_groups(blocks);
   if (!blocks) return 0;
   int64_t loads = ceil_div(meeting_group(blocks), kSumsAtOnce) + ceil_div(groups, kSumsAtOnce);
-  return (groups ? 2 : 1) * kLastBlock + (double)loads * kLoadClocks;
+  return (groups ? 2 : 1) * kLastBlock + (double)loads * kLoadClocks + together_clocks(t, p, g);
 }
 
 // Until one block of k has been loaded: in the ring, or row after row where elements are computed.
@@ -334,14 +347,27 @@ static double output_flops(const Group *g, double outputs) {
   return flops;
 }
 
+// Operations that add an output to the states of its column, beside one for each word.
+static double column_flops(const Group *g) {
+  double flops = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    if (!group_reduces_columns(g, g->nodes[i])) continue;
+    const Op *op = g->nodes[i]->op;
+    double one = op->acc->part[0].run ? kRunIssue : op->flops - 1;
+    if (one > flops) flops = one; // those of one value share their states
+  }
+  return flops;
+}
+
 // From the last block of k to the end: the outputs are computed with and written, before that
 // staged and read by neighbours where lanes do not keep them.
 static double finish_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   bool keeps = tile_keeps(t, p, g);
   double outputs = t->m * (double)t->n, all = (double)(p->batch * p->m * p->n), lanes = 8;
+  double words = tile_column_words(g);
   double kept = kKeptIssue + (p->b.across ? kExchangeIssue : 0) +
-                column_sums(g) * (double)kRowsIssue / t->tm; // a lane has tm / 8 rows of a column
-  double of_one = (keeps ? kept : kOutputIssue) + output_flops(g, all);
+                words * kRowsIssue / t->tm; // a lane has tm / 8 rows of a column
+  double of_one = (keeps ? kept : kOutputIssue) + output_flops(g, all) + column_flops(g);
   double issue = outputs * of_one + state_issue(t, p, g);
   double reads = reads_more(g, p) ? ceil(outputs / (tile_threads(t) * lanes * kAtOnce)) : 0;
   double written = (double)g->bytes_written * fmin(1, outputs / all);

@@ -1,76 +1,105 @@
-// columns.cuh: sums of the columns of a product's outputs: over the rows of a block's tile, then
-// over all blocks that have these columns, in an order that does not change.
+// columns.cuh: what the columns of a product's outputs are reduced to: over the rows of a block's
+// tile, then over all blocks that have these columns, then over groups of columns, in an order that
+// does not change. The kernel defines the state of a column (lib/reduce.cuh).
 #pragma once
 #include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
-// Adds up what lanes of a warp have of the same columns: kLanes of them from `column` on, the same
-// in lanes of the same lane % kApart. `sums` takes them; kAdds: they are added to what is there,
-// those of a column always by the same lane. Lanes whose columns are 128 bytes apart take other
-// halves of theirs, so that all store to other banks.
-template <bool kAdds, int kApart, int kLanes>
-__device__ inline void sum_rows(float *sums, int column, Vec<float, kLanes> part) {
+// One of two states, word by word: a choice of structs is one of their places in memory.
+template <class State> __device__ inline State choose(bool first, const State &a, const State &b) {
+  State one;
+#pragma unroll
+  for (int w = 0; w < int(sizeof(State) / 4); ++w) {
+    const float of_a = reinterpret_cast<const float *>(&a)[w];
+    const float of_b = reinterpret_cast<const float *>(&b)[w];
+    reinterpret_cast<float *>(&one)[w] = first ? of_a : of_b;
+  }
+  return one;
+}
+
+// Lanes kBit apart that share kCount columns join them: each takes half of them, the upper one in
+// the place of the lower half; one column both take. Then lanes half as far apart, down to kApart.
+template <int kApart, int kCount, int kBit, int kLanes, class State>
+__device__ __forceinline__ void join_shared(State (&part)[kLanes], int &column, bool turned) {
+  if constexpr (kBit >= kApart) {
+    constexpr int kHalf = kCount > 1 ? kCount / 2 : 1;
+    if constexpr (kCount > 1) {
+      const bool upper = bool(threadIdx.x & kBit) != (turned && kBit == kWarp / 2);
+      if (upper) column += kHalf;
+#pragma unroll
+      for (int j = 0; j < kHalf; ++j) {
+        const State mine = choose(upper, part[kHalf + j], part[j]);
+        const State given = choose(upper, part[j], part[kHalf + j]);
+        part[j] = combine(mine, shuffle_state(given, kBit));
+      }
+    } else {
+      part[0] = combine(part[0], shuffle_state(part[0], kBit));
+    }
+    join_shared<kApart, kHalf, kBit / 2>(part, column, turned);
+  }
+}
+
+// Joins the runs that lanes of a warp have of the same columns: kLanes of them from `column` on, the same in
+// lanes of the same lane % kApart. `words` takes each word of them, `stride` behind the one before;
+// kAdds: they are joined to what is there, those of a column always by the same lane. Lanes whose
+// columns are 128 bytes apart take other halves of theirs, so that all store to other banks.
+template <class State, bool kAdds, int kApart, int kLanes, class Run>
+__device__ inline void join_warp(float *words, int stride, int column, Run (&part)[kLanes]) {
   constexpr int kMost = kLanes * kApart / kWarp;
   constexpr int kLeft = kMost < 1 ? 1 : kMost < kLanes ? kMost : kLanes;  // columns of a lane
   constexpr int kSpread = kWarp / kLanes, kTurned = kSpread < kApart ? kSpread : 0;
   constexpr int kChunk = kLeft < 4 ? kLeft : 4;
   const int lane = threadIdx.x % kWarp;
   const bool turned = lane & kTurned;
-#pragma unroll
-  for (int bit = kWarp / 2, count = kLanes; bit >= kApart; bit /= 2) {
-    if (count > 1) {  // two lanes share their columns
-      const bool upper = bool(lane & bit) != (turned && bit == kWarp / 2);
-      count /= 2;
-      if (upper) column += count;
-#pragma unroll
-      for (int j = 0; j < count; ++j) {
-        const float mine = upper ? part[count + j] : part[j];
-        part[j] = mine + nn_shfl_xor(upper ? part[j] : part[count + j], bit);
-      }
-    } else {
-      part[0] += nn_shfl_xor(part[0], bit);
-    }
-  }
+  join_shared<kApart, kLanes, kWarp / 2>(part, column, turned);
   if (kSpread > kApart && lane & (kSpread - kApart)) return;  // another lane has the same
 #pragma unroll
   for (int h = 0; h < kLeft; h += kChunk) {
     const int other = kLeft - kChunk - h, at = column + (turned && kLeft > 4 ? other : h);
-    Vec<float, kChunk> chunk;
-    for (int j = 0; j < kChunk; ++j)
-      chunk[j] = turned && kLeft > 4 ? part[other + j] : part[h + j];
-    for (int j = 0; kAdds && j < kChunk; ++j) chunk[j] += sums[at + j];
-    nn_store<kChunk>(sums + at, chunk);
+    State chunk[kChunk];
+#pragma unroll
+    for (int j = 0; j < kChunk; ++j) {
+      chunk[j] = whole(choose(turned && kLeft > 4, part[other + j], part[h + j]));
+      if (kAdds) chunk[j] = combine(kept_state<State>(words + at + j, stride), chunk[j]);
+    }
+#pragma unroll
+    for (int w = 0; w < int(sizeof(State) / 4); ++w) {
+      Vec<float, kChunk> word;
+#pragma unroll
+      for (int j = 0; j < kChunk; ++j) word[j] = reinterpret_cast<const float *>(&chunk[j])[w];
+      nn_store<kChunk>(words + w * stride + at, word);
+    }
   }
 }
 
-// Adds the values of kBlocks blocks, in order: of groups of kGroup first, each by the last block of
-// the group to arrive, then of all groups by the last of those; kGroup is kBlocks: of all, by the
-// last of all. True for that one, with the sums in `sum`. A thread that owns a value keeps it at
-// `place`: [sums][blocks, then groups] rows of kStride floats. There is a count for each group, and
-// one more.
-template <int kBlocks, int kGroup, int kStride, int kSums>
-__device__ inline bool sum_blocks(float (&sum)[kSums], bool owns, float *place, int block,
-                                  int *counts, bool *last) {
+// Joins the states of kBlocks blocks, in order: of groups of kGroup first, each by the last block
+// of the group to arrive, then of all groups by the last of those; kGroup is kBlocks: of all, by
+// the last of all. True for that one, with the state of all in `state`. A thread that owns a state
+// keeps it at `place`: [words][blocks, then groups] rows of kStride floats. There is a count for
+// each group, and one more.
+template <int kBlocks, int kGroup, int kStride, class State>
+__device__ inline bool join_blocks(State &state, bool owns, float *place, int block, int *counts,
+                                   bool *last) {
   constexpr int kGroups = kGroup < kBlocks ? (kBlocks + kGroup - 1) / kGroup : 0;
-  constexpr int kRows = kBlocks + kGroups, kAtOnce = kSums < 3 ? 16 : 8;
+  constexpr int kRows = kBlocks + kGroups, kAtOnce = sizeof(State) / 4 < 3 ? 16 : 8;
   const int group = block / kGroup, begin = group * kGroup;
   const int size = begin + kGroup < kBlocks ? kGroup : kBlocks - begin;
-  // Keeps the sums in row `to`; the last of `count` blocks adds the rows from `first` on.
+  // Keeps the state in row `to`; the last of `count` blocks joins the rows from `first` on.
   auto meet = [&](int to, int *counter, int count, int first) {
-    for (int s = 0; owns && s < kSums; ++s) place[(s * kRows + to) * kStride] = sum[s];
+    if (owns) keep_state(place + to * kStride, kRows * kStride, state);
     if (!last_to_arrive(counter, count, last)) return false;
-    for (int s = 0; s < kSums; ++s) sum[s] = 0.f;
+    clear(state);
 #pragma unroll 1
     for (int b = 0; owns && b < count; b += kAtOnce) {
-      float part[kSums][kAtOnce];
+      State part[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i)
+        if (b + i < count)
+          part[i] = kept_state<State>(place + (first + b + i) * kStride, kRows * kStride);
+        else
+          clear(part[i]);
 #pragma unroll
-        for (int s = 0; s < kSums; ++s)
-          part[s][i] = b + i < count ? place[(s * kRows + first + b + i) * kStride] : 0.f;
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i)
-#pragma unroll
-        for (int s = 0; s < kSums; ++s) sum[s] += part[s][i];
+      for (int i = 0; i < kAtOnce; ++i) state = combine(state, part[i]);
     }
     return true;
   };
@@ -79,35 +108,70 @@ __device__ inline bool sum_blocks(float (&sum)[kSums], bool owns, float *place, 
          meet(kBlocks + group, counts + kGroups, kGroups, kBlocks);
 }
 
-// kSums sums of each of kColumns columns, in shared memory. Threads that are kApart from each other
-// have the same columns. kMeeting blocks have sums of them; groups of kGroup blocks are added first
+// How many lanes, a power of two, join the states of one of kGroups groups.
+__device__ constexpr int lanes_of_group(int threads, int groups, int together) {
+  int lanes = 1;
+  while (2 * lanes <= kWarp && 2 * lanes * groups <= threads && 2 * lanes <= together) lanes *= 2;
+  return lanes;
+}
+
+// Calls each(group, state) for each kTogether neighbours of kN columns, whose states are joined by
+// the last of the kTiles blocks that own some of them. `kept` has room for all: [words][kN].
+template <int kN, int kTogether, int kTiles, int kThreads, class State, class Each>
+__device__ inline void each_group(const State &state, bool owns, int column, float *kept,
+                                  int *arrived, bool *last, Each each) {
+  if (owns) keep_state(kept + column, kN, state);
+  if constexpr (kTiles > 1) {
+    if (!last_to_arrive(arrived, kTiles, last)) return;
+  } else {
+    nn_sync();
+  }
+  constexpr int kGroups = kN / kTogether, kShare = lanes_of_group(kThreads, kGroups, kTogether);
+  for (int first = 0; first < kGroups * kShare; first += kThreads) {
+    const int group = (first + int(threadIdx.x)) / kShare, lane = threadIdx.x % kShare;
+    State all;
+    clear(all);
+#pragma unroll 4
+    for (int i = lane; group < kGroups && i < kTogether; i += kShare)
+      all = combine(all, kept_state<State>(kept + group * kTogether + i, kN));
+    all = warp_join<kShare>(all);
+    if (lane == 0 && group < kGroups) each(group, all);
+  }
+}
+
+// The states of kColumns columns, in shared memory. Threads that are kApart from each other have
+// the same columns. kMeeting blocks have states of them; groups of kGroup blocks are joined first
 // (kMeeting: all at once).
-template <int kSums, int kThreads, int kColumns, int kApart, int kMeeting, int kGroup>
-struct ColumnSums {
+template <class State, int kThreads, int kColumns, int kApart, int kMeeting, int kGroup>
+struct ColumnStates {
   static constexpr int kWhole = kApart < kWarp ? kWarp : kApart;  // threads that have all columns
   static constexpr int kWarps = kThreads / kWhole;                // as many warps together
   static constexpr int kGroups = kGroup < kMeeting ? (kMeeting + kGroup - 1) / kGroup : 0;
   static constexpr int kCounts = kGroups + 1;                     // counters of these columns
-  static constexpr int kKept = kSums * (kMeeting + kGroups);      // floats of a column in memory
+  static constexpr int kWords = int(sizeof(State) / 4), kStride = kWarps * kColumns;
+  static constexpr int kKept = kWords * (kMeeting + kGroups);     // floats of a column in memory
   static_assert(kColumns <= kThreads, "a thread for every column");
-  float sums[kSums][kWarps][kColumns];
+  float words[kWords][kWarps][kColumns];
 
-  // These begin at 0 for `add_part` behind the next barrier.
-  __device__ void clear() {
-    for (int at = threadIdx.x; at < kSums * kWarps * kColumns; at += kThreads) sums[0][0][at] = 0.f;
+  // These begin as states of nothing for `add_part` behind the next barrier.
+  __device__ void clear_all() {
+    State none;
+    clear(none);
+    for (int at = threadIdx.x; at < kStride; at += kThreads) keep_state(&words[0][0][at], kStride, none);
   }
 
-  // Takes what this thread has of kLanes columns from `column` on; kAdds: adds it to what is there.
-  template <bool kAdds, int kLanes>
-  __device__ void add_part(int sum, int column, Vec<float, kLanes> part) {
-    sum_rows<kAdds, kApart>(sums[sum][threadIdx.x / kWhole], column, part);
+  // Takes what this thread has of kLanes columns from `column` on; kAdds: joins it to what is there.
+  template <bool kAdds, int kLanes, class Run>
+  __device__ void add_part(int column, Run (&part)[kLanes]) {
+    join_warp<State, kAdds, kApart>(words[0][threadIdx.x / kWhole], kStride, column, part);
   }
 
-  // The sum of a column over the block's rows, in the order of its warps.
-  __device__ float of_block(int sum, int column) const {
-    float total = 0.f;
+  // The state of a column over the block's rows, in the order of its warps.
+  __device__ State of_block(int column) const {
+    State all = kept_state<State>(&words[0][0][column], kStride);
 #pragma unroll
-    for (int w = 0; w < kWarps; ++w) total += sums[sum][w][column];
-    return total;
+    for (int w = 1; w < kWarps; ++w)
+      all = combine(all, kept_state<State>(&words[0][w][column], kStride));
+    return all;
   }
 };

@@ -25,9 +25,19 @@ __device__ inline bool nn_below(float x, int i, float y, int j) { return nn_abov
 __device__ inline bool nn_above_first(float x, float y) { return !(x <= y) & !nn_isnan(y); }
 __device__ inline bool nn_below_first(float x, float y) { return nn_above_first(-x, -y); }
 
+template <int kCount, class State> __device__ inline void clear_all(State (&states)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) clear(states[i]);
+}
+
 template <class State> __device__ inline State append(const State &a, const State &b) {
   return combine(a, b);
 }
+
+// Some dozens of elements of a thread, or of a few, may be a run, which takes less than states do:
+// with clear(run), combine(a, b) and these, or a state itself.
+template <class Run> __device__ inline void add_to_run(Run &run, float element);
+template <class State> __device__ inline const State &whole(const State &state) { return state; }
 
 // The first of kCount states becomes all of them together, as a tree of neighbours; each is of
 // places behind those of the one before. kCount is a power of two.
@@ -86,6 +96,21 @@ __device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned en
     take(end - left, one[0]);
     add_lanes(acc, one[0]);
   }
+}
+
+// Words of a state, kept `stride` apart.
+template <class State>
+__device__ inline void keep_state(float *place, int stride, const State &state) {
+  const float *words = reinterpret_cast<const float *>(&state);
+#pragma unroll
+  for (int w = 0; w < int(sizeof(State) / 4); ++w) place[w * stride] = words[w];
+}
+template <class State> __device__ inline State kept_state(const float *place, int stride) {
+  State state;
+  float *words = reinterpret_cast<float *>(&state);
+#pragma unroll
+  for (int w = 0; w < int(sizeof(State) / 4); ++w) words[w] = place[w * stride];
+  return state;
 }
 
 // The state of lane `lane ^ offset`.

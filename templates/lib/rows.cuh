@@ -5,21 +5,6 @@
 #include "lib/reduce.cuh"
 #include "lib/tile.cuh"
 
-// Words of a state, kept `stride` apart.
-template <class State>
-__device__ inline void keep_state(float *place, int stride, const State &state) {
-  const float *words = reinterpret_cast<const float *>(&state);
-#pragma unroll
-  for (int w = 0; w < int(sizeof(State) / 4); ++w) place[w * stride] = words[w];
-}
-template <class State> __device__ inline State kept_state(const float *place, int stride) {
-  State state;
-  float *words = reinterpret_cast<float *>(&state);
-#pragma unroll
-  for (int w = 0; w < int(sizeof(State) / 4); ++w) words[w] = place[w * stride];
-  return state;
-}
-
 // The state of the outputs that this thread has read from (row, column) on takes their place.
 template <class State>
 __device__ inline void stage_state(float *staged_out, int stride, int row, int column,

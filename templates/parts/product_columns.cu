@@ -1,34 +1,41 @@
-//@ -- product_columns.cu: sums of the columns of a product's outputs, and what maps make of them.
+//@ -- product_columns.cu: what columns of a product's outputs are reduced to, and what maps make of
+//@ -- that.
+//@ local c = k.columns
 //@ if not k.own then
   nn_sync();  // the staged outputs have been read
   add_rows(tid % kApart * kLanes);
 //@ end
-  nn_sync();  // the sums of all warps are there
-  const int sum_n = $(k.walks and "" or "n0 + ")tid;
-  const bool owns = tid < kTileN && sum_n < kN;
-  float sums[kColumnSums];
-  for (int i = 0; i < kColumnSums; ++i) sums[i] = owns ? smem.columns.of_block(i, tid) : 0.f;
+  nn_sync();  // the states of all warps are there
+  const int column = $(k.walks and "" or "n0 + ")tid;
+  const bool owns = tid < kTileN && column < kN;
+  $(c.type) whole;
+  clear(whole);
+  if (owns) whole = smem.columns.of_block(tid);
 //@ if k.walks then
-  float *kept = own_columns + sum_n;
+  float *kept = own_columns + column;
   int *met = own_met;
 //@ else
-  float *kept = own_columns + batch * (Columns::kKept * kN) + sum_n;
+  float *kept = own_columns + batch * (Columns::kKept * kN) + column;
   int *met = own_met + (batch * kTilesN + at.n) * Columns::kCounts;
 //@ end
 //@ local block = k.walks and "blockIdx.x" or "at.m"
-  if (!sum_blocks<kMeeting, kGroup, kN>(sums, owns, kept, $(block), met, &smem.last)) return;
-//@ for i, c in ipairs(k.columns) do
-  if (owns) {
+  if (!join_blocks<kMeeting, kGroup, kN>(whole, owns, kept, $(block), met, &smem.last)) return;
+//@ if c.together > 1 then
+  float *of_columns = own_whole + batch * (Columns::kWords * kN);
+  each_group<kN, $(c.together), kTilesN, kThreads>(whole, owns, column, of_columns,
+                                                   own_whole_met + batch, &smem.last,
+                                                   [&](int group, const $(c.type) &whole) {
+    const int sum_n = group * $(c.together);
 $(c.decode)
-    $(c.pointer)[$(c.place)] = nn_cast<$(c.type)>(sums[$(i - 1)]);
-  }
-//@ end
-//@ if k.foot then
-
-  // What maps make of the sums: each thread of its column's.
+$(c.loads)
+$(c.body)
+$(c.stores)
+  });
+//@ else
   if (!owns) return;
-$(k.foot.decode)
-$(k.foot.loads)
-$(k.foot.body)
-$(k.foot.stores)
+  const int sum_n = column;
+$(c.decode)
+$(c.loads)
+$(c.body)
+$(c.stores)
 //@ end

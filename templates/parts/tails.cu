@@ -6,7 +6,7 @@
 //@ local given = "acc" .. (k.pair and ", acc_2" or "")
 //@ local kept = k.own and "=" or "=, &smem"
 //@ if k.own and k.row_states then kept = kept .. ", &row_state" end
-//@ for _, c in ipairs(k.columns or {}) do kept = kept .. ", &" .. c.name end
+//@ if k.columns then kept = kept .. ", &column_runs" end
 //@ for i, t in ipairs(k.tails) do
 //@ local drops = (t.moves or ""):find("return")  -- and loads nothing then
   // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.

@@ -212,6 +212,32 @@ function cases.images()
   nn.output("across", nn.input("u", {4, 70, 5, 32}):linear("k", {out = 20}):square():sum(2))
   at_most(8)
 end
+-- What a convolution makes is reduced where it is made, by groups of neighbouring channels too, which
+-- tiles cut or not: moments for norms of groups and of instances, the largest pixel, log-sum-exp.
+function cases.channels()
+  local function conv(name, out)
+    return nn.input("of_" .. name, {3, 16, 9, 10}):conv2d(name, {out = out, kernel = 3, pad = 1})
+  end
+  nn.output("groups", conv("a", 40):group_norm("gn", {groups = 4}):relu())
+  nn.output("many", conv("b", 144):group_norm("gm", {groups = 2}))
+  nn.output("odd", conv("c", 33):group_norm("go", {groups = 11, affine = false}))
+  nn.output("instances", conv("d", 24):instance_norm2d("in", {affine = true}):relu())
+  nn.output("largest", conv("e", 20):amax({3, 4}))
+  nn.output("most_of_pairs", conv("f", 20):reshape{3, 10, 2, 9, 10}:logsumexp({3, 4, 5}))
+  nn.output("positions", nn.input("t", {4, 33, 32}):linear("l", {out = 48}):reshape{4, 33, 6, 8}
+    :sum({2, 4}))
+  at_most(9)
+end
+-- Far from zero, with one pixel far from all others: the moments are exact nevertheless.
+function cases.far()
+  local x = nn.input("x", {2, 8, 12, 12}) * 0.01 + 100.0
+  local first = nn.index({2, 8, 12, 12}, 4):eq(0):logical_and(nn.index({2, 8, 12, 12}, 3):eq(0))
+  local y = nn.where(first, 0.0, x):conv2d("c", {out = 16, kernel = 1, bias = false})
+  local groups = y:reshape{2, 4, 4, 12, 12}
+  nn.output("var", groups:var({3, 4, 5}))
+  nn.output("mean", groups:mean({3, 4, 5}))
+  at_most(2)
+end
 -- A concat is no kernel: those that make its parts write them where it lies, and a part is read
 -- there.
 function cases.concat()

@@ -56,6 +56,8 @@ long && each "large products tf32" tests/models/contraction.lua --dtype tf32 --s
 each "large products fp16" tests/models/contraction.lua --dtype fp16 --set \
   "shapes=matmul 1 4096 4098 4098 0 1; conv 64 3 224 224 64 7 7 2 2 3 3 1 1 1; \
     conv 64 42 56 56 256 3 3 1 1 1 1 1 1 1; conv 64 44 56 56 256 3 3 1 1 1 1 1 1 1"
+each "columns reduced to moments, of groups, fp16" tests/models/fusion.lua --dtype fp16 \
+  --set case=channels
 # Every form of contraction: turned operands, sums of columns, pieces, windows.
 one "random contractions fp16" tests/models/contraction.lua --dtype fp16 \
   --set seed=2 count=$(long && echo 16 || echo 6)

@@ -56,8 +56,10 @@ for case in rows maps; do
   ok "planned bytes are counted bytes, rows added by their ids, $case" \
     each "$planned" tests/models/scatter.lua --set case=$case n=5000 d=33
 done
-ok "planned bytes are counted bytes, sums of columns for each image" \
-  each "$planned" tests/models/fusion.lua --set case=images
+for case in images channels; do
+  ok "planned bytes are counted bytes, columns reduced for each image, $case" \
+    each "$planned" tests/models/fusion.lua --set case=$case
+done
 long && cat >"$work/tiles.json" <<END
 {"schema_version": 1, "devices": {"libcusim sm_90a": {
   "bf16 conv 152x8x15x15 by 24x8x3x3 stride 1x1 pad 1,1,1,1":

@@ -143,7 +143,7 @@ fault "kept outputs: b's rows stand in their own order" templates/lib/tile.cuh \
 fault "kept outputs: lanes exchange the wrong halves" \
   templates/lib/wgmma.cuh 's/odd ? all\[e\] : all\[2 + e\], 1/odd ? all[2 + e] : all[e], 1/' along "" 0
 fault "kept outputs: sums of columns leave a warp out" \
-  templates/lib/columns.cuh 's/w < kWarps; ++w) total += sums/w < kWarps - 1; ++w) total += sums/' \
+  templates/lib/columns.cuh 's/int w = 1; w < kWarps; ++w/int w = 1; w < kWarps - 1; ++w/' \
   model "128x64 warps 32x64 stages 5 parts 1" 16 \
   "bf16 conv 4x64x15x15 by 72x64x3x3 stride 1x1 pad 1,1,1,1" bf16 sums
 fault "kept outputs: statistics of a row lack a lane's columns" \
@@ -163,9 +163,9 @@ walks_sums() { # sums of columns of all tiles of a block
 }
 sound "no fault, no complaint about sums of columns of several tiles" walks_sums
 fault "kept outputs: sums of columns begin with what was there" \
-  templates/contract.cu 's/  smem.columns.clear();//' walks_sums
+  templates/contract.cu 's/  smem.columns.clear_all();//' walks_sums
 fault "kept outputs: sums of columns of a tile take the place of those before" \
-  templates/lib/columns.cuh 's/sum_rows<kAdds, kApart>/sum_rows<false, kApart>/' walks_sums
+  templates/lib/columns.cuh 's/join_warp<State, kAdds, kApart>/join_warp<State, false, kApart>/' walks_sums
 fault "sums of columns: those of the last group of blocks are forgotten" templates/lib/columns.cuh \
   's/counts + kGroups, kGroups, kBlocks/counts + kGroups, kGroups - 1, kBlocks/' walks_sums
 fault "wgmma: across k, a step begins 8 rows late" \
@@ -193,11 +193,21 @@ fault "split k: the parts are read before they have arrived" templates/lib/arriv
 fault "split k: the count is not taken back" \
   templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
 fault "sums of columns: the last row of blocks is forgotten" \
-  templates/lib/columns.cuh 's/b + i < count ?/b + i < count - 1 ?/' sums
+  templates/lib/columns.cuh 's/if (b + i < count)/if (b + i < count - 1)/' sums
 fault "sums of columns: lanes exchange the wrong halves" templates/lib/columns.cuh \
-  's/upper ? part\[j\] : part\[count + j\], bit/upper ? part[count + j] : part[j], bit/' sums
+  's/choose(upper, part\[j\], part\[kHalf + j\])/choose(upper, part[kHalf + j], part[j])/' sums
 fault "sums of columns: the tiles of all images meet in one count" templates/parts/product_columns.cu \
   's/(batch \* kTilesN + at.n)/at.n/' run tests/models/fusion.lua --set case=images
+channels() { NNGEN_SIM_CHECK=all run tests/models/fusion.lua --set case=channels; }
+sound "no fault, no complaint about columns of groups" channels
+fault "runs of elements: joined as if they had one first element" gen/lang/ops.lua \
+  's/a.sum + b.sum + b.count \* " .. shift/a.sum + b.sum"/' channels
+fault "columns of groups: lanes keep what they have joined" \
+  templates/lib/columns.cuh 's/all = warp_join<kShare>(all);//' channels
+fault "columns of groups: they are joined before all tiles have left theirs" \
+  templates/lib/columns.cuh 's/if (!last_to_arrive(arrived, kTiles, last)) return;/nn_sync();/' channels
+fault "columns of groups: those of all images meet in one count" \
+  templates/parts/product_columns.cu 's/own_whole_met + batch/own_whole_met/' channels
 fault "reduce: one thread's part is forgotten" templates/lib/reduce.cuh \
   's/int half = kLeft .* 2; half > 0/int half = kLeft \/ 2; half > 1/' reduces
 fault "reduce: the last element is forgotten" templates/lib/reduce.cuh \

@@ -1,0 +1,122 @@
+// legal_columns.c: which reductions a product's epilogue computes, of the rule table in legal.c: those
+// down its columns, over all rows or those of each image, of single columns or of groups of
+// neighbours; and statistics along its rows, for a norm. A rule gives the reason against it, or null.
+#include "pass.h"
+
+#include <string.h>
+
+enum { kMostColumnState = 5, kMostRowState = 4 }; // words
+
+static const char *when(bool legal, const char *otherwise) {
+  return legal ? NULL : otherwise;
+}
+
+// Statistics along whole rows of a product, of what a norm behind it will want.
+static const char *rows_join(const Group *k, const Node *n) {
+  const Type *x = &n->in[0]->type, *y = &k->anchor->type;
+  Maps maps = maps_of(k->anchor, 0);
+  int columns = maps_dim(&maps, MapOut, AxisN);
+  if (k->pair[0] || tail_of_inputs(k, n) || k->ntails > 1 || k->tails[0].nmoves ||
+      !type_same_shape(x, y))
+    return "the product's result has been moved";
+  if (maps_count(&maps, AxisBatch) > 1 || maps_phases(k->anchor) > 1 ||
+      maps_count(&maps, AxisN) != y->dim[columns] || n->attr.axes != 1ll << columns)
+    return "its rows are not those of the product";
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *other = k->nodes[i];
+    if (other->op->cls != OpReduce) continue;
+    if (!other->foot) return "the product reduces its columns";
+    if (other->in[0] != n->in[0] || !monoid_same(op_monoid(other), op_monoid(n)))
+      return "the product's rows are reduced otherwise";
+  }
+  return when(op_monoid(n)->count <= kMostRowState, "its states are large");
+}
+
+// Has it been reshaped alone, so that neighbouring columns are neighbours yet?
+static bool is_reshaped(const Tail *t) {
+  bool reshaped = true;
+  for (int i = 0; i < t->nmoves; i++) reshaped = reshaped && t->moves[i]->op->form == MoveReshape;
+  return reshaped;
+}
+
+// Do its accumulators ask for the places of elements?
+static bool wants_places(const Monoid *m) {
+  bool wants = false;
+  for (int i = 0; i < m->count; i++) wants = wants || strstr(m->part[i].element, "$i");
+  return wants;
+}
+
+// Why columns are not reduced beside others: in the same way, to states of few words together.
+static const char *column_states_join(const Group *k, const Node *n, unsigned kept,
+                                      int64_t together) {
+  int words = op_monoid(n)->count;
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *other = k->nodes[i];
+    int64_t columns;
+    if (other->op->cls != OpReduce) continue;
+    if (group_dims_kept(k, other, &columns) != kept || columns != together)
+      return "the product reduces other rows";
+    if (other->in[0] == n->in[0] && monoid_same(op_monoid(other), op_monoid(n))) words = 0;
+  }
+  return when(state_words(k) + words <= kMostColumnState, "its states are large");
+}
+
+// Is what maps of n's shape make of it reduced along these axes?
+static bool is_reduced_again(const Node *n, int64_t axes) {
+  const Node *list[kMostNodes];
+  int nmaps = fuse_mapped(n, list);
+  for (int i = 0; i < nmaps; i++) {
+    int count;
+    Node **readers = fuse_readers(n->group->graph, list[i], &count);
+    for (int j = 0; j < count; j++)
+      if (readers[j]->op->cls == OpReduce && readers[j]->attr.axes == axes) return true;
+  }
+  return false;
+}
+
+// Does a block hold the rows that n reduces, and do maps read them beside what others make of n, as
+// those of norms do? One kernel reads them once for both, if rows that lie along memory are enough
+// for all of the GPU; or it would read them in any case, where they are then reduced again.
+static bool is_of_held_rows(const Node *n) {
+  const Node *list[kMostNodes];
+  bool held = fuse_fits_row(n) || fuse_fits_across(n);
+  bool along = type_innermost_in(&n->in[0]->type, n->attr.axes); // else they are read in pieces
+  bool fills = type_count(&n->type) >= n->group->graph->c->options.arch->sms;
+  int nmaps = held ? fuse_mapped(n, list) : 0;
+  for (int i = 0; i < nmaps; i++) {
+    int count;
+    Node **readers = fuse_readers(n->group->graph, list[i], &count);
+    for (int j = 0; j < count; j++)
+      if (type_same_shape(&readers[j]->type, &n->in[0]->type) &&
+          ((along && fills) || is_reduced_again(readers[j], n->attr.axes)))
+        return true;
+  }
+  return false;
+}
+
+// Reductions down the columns of a product, over all of its rows or over those of each image: to
+// one value for each channel of a convolution, or element of the last dimension of a matmul, or for
+// groups of neighbouring ones.
+const char *legal_columns(const Group *k, const Node *n) {
+  const Node *y = k->anchor, *x = n->in[0];
+  Maps maps = maps_of(y, 0);
+  int64_t columns = y->type.dim[maps_dim(&maps, MapOut, AxisN)], together;
+  if (n->foot) return rows_join(k, n);
+  if (group_statistic(k)) return "the product reduces its rows";
+  if (wants_places(op_monoid(n))) return "a product's epilogue knows no places of elements";
+  if (k->pair[0] || tail_of_inputs(k, n) || !is_reshaped(&k->tails[0]) ||
+      !type_same_shape(&x->type, &tail_made(k, 0)->type))
+    return "the product's result has been moved";
+  if (maps_count(&maps, AxisBatch) > 1 || maps_count(&maps, AxisN) != columns)
+    return "a product of several batches or groups reduces no columns";
+  unsigned kept = group_dims_kept(k, n, &together);
+  if (!together || (kept && (maps_phases(y) > 1 || !maps_part_rows(&maps, kept))))
+    return "the rows that it reduces are no axes of the product's";
+  if (maps_count(&maps, AxisM) == 1 || (together == columns && !kept))
+    return "a product's epilogue reduces columns, not rows";
+  if (is_of_held_rows(n))
+    return "a block holds its rows, and reads them once for that and for what is made of it";
+  if (kept && !gain_ends_tiles(k->graph->c->options.arch, k, maps_count(&maps, AxisM)))
+    return "it reduces fewer rows than a tile has";
+  return column_states_join(k, n, kept, together);
+}
