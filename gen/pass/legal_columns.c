@@ -61,37 +61,78 @@ static const char *column_states_join(const Group *k, const Node *n, unsigned ke
   return when(state_words(k) + words <= kMostColumnState, "its states are large");
 }
 
-// Is what maps of n's shape make of it reduced along these axes?
-static bool is_reduced_again(const Node *n, int64_t axes) {
+static bool is_among(const Node *const *list, int count, const Node *n) {
+  for (int i = 0; i < count; i++)
+    if (list[i] == n) return true;
+  return false;
+}
+
+// Is m a map of the elements that n reduces, and of what is among `list` or n's product makes?
+static bool maps_row(const Node *m, const Node *n, const Node *const *list, int count) {
+  const Node *x = n->in[0];
+  bool row = m->op->cls == OpMap && type_same_shape(&m->type, &x->type);
+  for (int i = 0; i < m->nin && row; i++) {
+    const Node *in = m->in[i];
+    row = !type_same_shape(&in->type, &x->type) || in->group == x->group ||
+          is_among(list, count, in);
+  }
+  return row;
+}
+
+// Are the elements that n reduces reduced again along the same axes, with what is made of n?
+static bool is_reduced_again(const Node *n) {
   const Node *list[kMostNodes];
-  int nmaps = fuse_mapped(n, list);
-  for (int i = 0; i < nmaps; i++) {
-    int count;
-    Node **readers = fuse_readers(n->group->graph, list[i], &count);
-    for (int j = 0; j < count; j++)
-      if (readers[j]->op->cls == OpReduce && readers[j]->attr.axes == axes) return true;
+  int count = fuse_mapped(n, list), nreaders;
+  for (int i = 0; i < count; i++) {
+    Node **readers = fuse_readers(n->group->graph, list[i], &nreaders);
+    for (int j = 0; j < nreaders; j++) {
+      const Node *r = readers[j];
+      bool elements = type_same_shape(&list[i]->type, &n->in[0]->type);
+      if (elements && r->op->cls == OpReduce && r->attr.axes == n->attr.axes) return true;
+      if (count < kMostNodes && !is_among(list, count, r) && maps_row(r, n, list, count))
+        list[count++] = r;
+    }
   }
   return false;
 }
 
-// Does a block hold the rows that n reduces, and do maps read them beside what others make of n, as
-// those of norms do? One kernel reads them once for both, if rows that lie along memory are enough
-// for all of the GPU; or it would read them in any case, where they are then reduced again.
-static bool is_of_held_rows(const Node *n) {
+// Does what maps, and reshapes of these, make of n go elsewhere than to reductions?
+static bool is_stored(const Node *n) {
   const Node *list[kMostNodes];
+  int count = fuse_mapped(n, list), nreaders;
+  for (int i = 0; i < count; i++) {
+    Node **readers = fuse_readers(n->group->graph, list[i], &nreaders);
+    if (nreaders != list[i]->uses) return true; // it leaves the model
+    for (int j = 0; j < nreaders; j++) {
+      const Node *r = readers[j];
+      bool reshape = r->op->cls == OpMove && r->op->form == MoveReshape;
+      bool map = r->op->cls == OpMap && type_same_shape(&r->type, &n->type); // in the list
+      if (reshape ? is_stored(r) : !map && r->op->cls != OpReduce) return true;
+    }
+  }
+  return false;
+}
+
+// Do maps of the elements that n reduces, beside what is made of n, go to memory, as those of norms?
+static bool is_normed(const Node *n) {
+  const Node *list[kMostNodes];
+  int count = fuse_mapped(n, list), nreaders;
+  for (int i = 0; i < count; i++) {
+    Node **readers = fuse_readers(n->group->graph, list[i], &nreaders);
+    for (int j = 0; j < nreaders; j++)
+      if (type_same_shape(&readers[j]->type, &n->in[0]->type) && is_stored(readers[j])) return true;
+  }
+  return false;
+}
+
+// Does a block hold the rows that n reduces, and read them in any case: because norms store what is
+// made of them, and rows that lie along memory are enough for all of the GPU; or because they are
+// reduced again?
+static bool is_of_held_rows(const Node *n) {
   bool held = fuse_fits_row(n) || fuse_fits_across(n);
   bool along = type_innermost_in(&n->in[0]->type, n->attr.axes); // else they are read in pieces
   bool fills = type_count(&n->type) >= n->group->graph->c->options.arch->sms;
-  int nmaps = held ? fuse_mapped(n, list) : 0;
-  for (int i = 0; i < nmaps; i++) {
-    int count;
-    Node **readers = fuse_readers(n->group->graph, list[i], &count);
-    for (int j = 0; j < count; j++)
-      if (type_same_shape(&readers[j]->type, &n->in[0]->type) &&
-          ((along && fills) || is_reduced_again(readers[j], n->attr.axes)))
-        return true;
-  }
-  return false;
+  return held && ((along && fills && is_normed(n)) || is_reduced_again(n));
 }
 
 // Reductions down the columns of a product, over all of its rows or over those of each image: to

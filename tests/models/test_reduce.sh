@@ -200,6 +200,21 @@ groups() {
 }
 ok "group norm, behind a convolution" groups
 long && ok "group norm of an odd image, behind a convolution" groups height=13 width=11
+cat >"$work/behind.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{pool = false, batch = 32}
+local x = nn.input("x", {cfg.batch, 64, 32, 32})
+local y = x:conv2d("c", {out = 128, kernel = 3, pad = 1}):group_norm("n", {groups = 8}):relu()
+nn.output("y", cfg.pool and y:mean{3, 4} or y)
+LUA
+of_product() { # of_product WANT SETTING...: is the norm's statistic the convolution's?
+  build/nngen show "$work/behind.lua" --dtype bf16 --set "${@:2}" >"$work/log" || return
+  [ "$(grep -c '^# kernel.*conv2d.*reduce_var' "$work/log")" = $1 ] ||
+    { grep '^# kernel' "$work/log"; return 1; }
+}
+ok "norms of few rows have their statistics of the convolution" of_product 1 batch=4
+ok "norms of many rows are kernels that read them once" of_product 0 batch=32
+ok "norms that are only reduced further have them of the convolution" of_product 1 batch=32 pool=true
 ok "rows across memory, fp16" run tests/models/across.lua --set case=norm --dtype fp16
 for seed in 1 $(long && echo 2); do
   ok "rows across memory, all checks, thread order $seed" \
