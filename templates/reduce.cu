@@ -26,7 +26,7 @@ $(k.params)) {
   const bool inside = output < kCount;
   const int i = inside ? output : kCount - kOutputs;  // who has none joins in with the last
 $(k.decode)
-  auto take = [&](int e, State (&one)[kLanes]) {
+  auto take = [&](int e, $(k.run) (&one)[kLanes]) {
 $(k.decode_element)
 $(k.element_loads)
 #pragma unroll
@@ -37,7 +37,8 @@ $(k.element_body)
   State acc[kOutputs];
   const int begin = kParts == 1 ? 0 : blockIdx.y * kPart;
   const $(counter(k.reduced)) end = kReduced - begin < kPart ? kReduced : begin + kPart;
-  accumulate<kOutputs, kLanes, kDepth>(acc, begin + row * kStep, end, kRows * kStep, take);
+  accumulate<kOutputs, kLanes, kDepth, $(k.run)>(acc, begin + row * kStep, end, kRows * kStep,
+                                                  take);
   join_rows<kRows, kColumns, kTogether>(acc, shared, row, column);
 //@ if k.parts > 1 then
   __shared__ bool last;

@@ -31,7 +31,8 @@ $(part.element_loads)
 $(part.element_body)
       }
     };
-    accumulate<1, kLanes, kDepth>(acc, begin + threadIdx.x * kLanes, end, kThreads * kLanes, take);
+    accumulate<1, kLanes, kDepth, State>(acc, begin + threadIdx.x * kLanes, end,
+                                         kThreads * kLanes, take);
   }
 //@ end
   join_rows<kThreads, 1, true>(acc, shared, threadIdx.x, 0);

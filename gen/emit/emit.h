@@ -122,6 +122,8 @@ void states_put(States *sweeps, int count, Buffer *b);   // the structs, clear()
 // Statements that make the state of one element, of its value and its place, in variable `state`.
 void states_element(const States *s, const Member *m, const char *state, const char *value,
                     const char *place, Buffer *b);
+const char *states_path(const States *s, const Member *m, const char *state); // where it is there
+bool states_have_runs(const States *s); // that take less, and no places of elements
 // A statement that adds an element to a run.
 void states_add_element(const States *s, const Member *m, const char *run, const char *value,
                         Buffer *b);

@@ -103,8 +103,18 @@ void states_add(States *s, const Node *reduction) {
 }
 
 // A state of one member is that member's struct itself.
-static const char *member_path(Arena *arena, const States *s, const Member *m, const char *state) {
-  return s->count == 1 ? state : arena_printf(arena, "%s.%s", state, m->name);
+const char *states_path(const States *s, const Member *m, const char *state) {
+  return s->count == 1 ? state
+                       : arena_printf(s->group->graph->arena, "%s.%s", state, m->name);
+}
+
+bool states_have_runs(const States *s) {
+  bool found = false;
+  for (int i = 0; i < s->count; i++) {
+    if (monoid_wants_places(s->member[i].monoid)) return false;
+    found = found || s->member[i].monoid->part[0].run;
+  }
+  return found;
 }
 
 // Of a state of several members.
@@ -204,7 +214,7 @@ static void put_renamed(Buffer *b, const char *text, const char *by) {
 const char *states_result(States *s, const Node *reduction, const char *state) {
   Arena *arena = s->group->graph->arena;
   const Member *m = states_member(s, reduction);
-  return monoid_result(arena, reduction, member_path(arena, s, m, state));
+  return monoid_result(arena, reduction, states_path(s, m, state));
 }
 
 const char *monoid_result(Arena *arena, const Node *reduction, const char *state) {
@@ -215,7 +225,7 @@ const char *monoid_result(Arena *arena, const Node *reduction, const char *state
 
 void states_element(const States *s, const Member *m, const char *state, const char *value,
                     const char *place, Buffer *b) {
-  const char *path = member_path(s->group->graph->arena, s, m, state);
+  const char *path = states_path(s, m, state);
   for (int i = 0; i < m->monoid->count; i++) {
     buffer_put(b, "%s.%s = ", path, m->monoid->part[i].name);
     put_element(b, m->monoid->part[i].element, value, place);
@@ -225,5 +235,5 @@ void states_element(const States *s, const Member *m, const char *state, const c
 
 void states_add_element(const States *s, const Member *m, const char *run, const char *value,
                         Buffer *b) {
-  buffer_put(b, "add_to_run(%s, %s);\n", member_path(s->group->graph->arena, s, m, run), value);
+  buffer_put(b, "add_to_run(%s, %s);\n", states_path(s, m, run), value);
 }

@@ -24,7 +24,12 @@ static void put_element(Reduce *r, const char **loads, const char **body) {
   for (int i = 0; i < r->states.count; i++) {
     const Member *m = &r->states.member[i];
     const char *value = expr_value(&s, m->value, r->full);
-    states_element(&r->states, m, "one[j]", value, place, &s.body);
+    if (r->states.run) {
+      buffer_put(&s.body, "clear(%s);\n", states_path(&r->states, m, "one[j]"));
+      states_add_element(&r->states, m, "one[j]", value, &s.body);
+    } else {
+      states_element(&r->states, m, "one[j]", value, place, &s.body);
+    }
   }
   *loads = s.loads.text ? arena_dup(r->e->c->arena, s.loads.text) : "";
   *body = arena_dup(r->e->c->arena, s.body.text);
@@ -108,7 +113,9 @@ void emit_reduce(Emitter *e) {
   Reduce r = begin_part(e, e->g, 0);
   r.states.ordered = in_order(&r);
   Buffer structs = {0};
+  if (states_have_runs(&r.states)) r.states.run = "Run";
   states_put(&r.states, 1, &structs);
+  hole_text(e, "run", r.states.run ? r.states.run : r.states.type);
   put_sweep(&r);
   hole_take(e, "states", &structs);
   put_constants(&r);

@@ -64,6 +64,12 @@ void op_copy_attrs(const Op *op, const Attr *from, Attr *to) {
   }
 }
 
+bool monoid_wants_places(const Monoid *m) {
+  bool wants = false;
+  for (int i = 0; i < m->count; i++) wants = wants || strstr(m->part[i].element, "$i");
+  return wants;
+}
+
 bool monoid_same(const Monoid *a, const Monoid *b) {
   if (a == b) return true;
   bool same = a->count == b->count;

@@ -102,6 +102,7 @@ typedef struct Monoid {
 } Monoid;
 
 bool monoid_same(const Monoid *a, const Monoid *b); // the same texts: they accumulate together
+bool monoid_wants_places(const Monoid *m);          // do its accumulators ask for $i?
 
 // ---- contractions as index maps ----------------------------------------------------------------
 

@@ -3,8 +3,6 @@
 // neighbours; and statistics along its rows, for a norm. A rule gives the reason against it, or null.
 #include "pass.h"
 
-#include <string.h>
-
 enum { kMostColumnState = 5, kMostRowState = 4 }; // words
 
 static const char *when(bool legal, const char *otherwise) {
@@ -37,13 +35,6 @@ static bool is_reshaped(const Tail *t) {
   bool reshaped = true;
   for (int i = 0; i < t->nmoves; i++) reshaped = reshaped && t->moves[i]->op->form == MoveReshape;
   return reshaped;
-}
-
-// Do its accumulators ask for the places of elements?
-static bool wants_places(const Monoid *m) {
-  bool wants = false;
-  for (int i = 0; i < m->count; i++) wants = wants || strstr(m->part[i].element, "$i");
-  return wants;
 }
 
 // Why columns are not reduced beside others: in the same way, to states of few words together.
@@ -144,7 +135,7 @@ const char *legal_columns(const Group *k, const Node *n) {
   int64_t columns = y->type.dim[maps_dim(&maps, MapOut, AxisN)], together;
   if (n->foot) return rows_join(k, n);
   if (group_statistic(k)) return "the product reduces its rows";
-  if (wants_places(op_monoid(n))) return "a product's epilogue knows no places of elements";
+  if (monoid_wants_places(op_monoid(n))) return "a product's epilogue knows no places of elements";
   if (k->pair[0] || tail_of_inputs(k, n) || !is_reshaped(&k->tails[0]) ||
       !type_same_shape(&x->type, &tail_made(k, 0)->type))
     return "the product's result has been moved";

@@ -50,31 +50,33 @@ template <int kCount, class State> __device__ inline void fold(State *states) {
 
 // Adds to each state what one vector of lanes, behind those before, gave: to one state all of them,
 // or each its own.
-template <int kOutputs, int kLanes, class State>
-__device__ inline void add_lanes(State (&acc)[kOutputs], State (&one)[kLanes]) {
+template <int kOutputs, int kLanes, class State, class Run>
+__device__ inline void add_lanes(State (&acc)[kOutputs], Run (&one)[kLanes]) {
   static_assert(kOutputs == 1 || kOutputs == kLanes, "lanes are reduced together, or not at all");
   if constexpr (kOutputs == 1) fold<kLanes>(one);
 #pragma unroll
-  for (int o = 0; o < kOutputs; ++o) acc[o] = append(acc[o], one[o]);
+  for (int o = 0; o < kOutputs; ++o) acc[o] = append(acc[o], whole(one[o]));
 }
 
-// Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives the states of
-// kLanes neighbours. Runs of kRun steps of kDepth vectors, whose loads are in flight together, are
-// summed apart: thousands of elements meet in three levels of few additions each. What is left is
-// counted, as `end` may be 2^31; `end - begin` is less.
-template <int kOutputs, int kLanes, int kDepth, class State, class Take>
+template <class A, class B> constexpr bool kSame = false;
+template <class A> constexpr bool kSame<A, A> = true;
+
+// Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives kLanes neighbours,
+// each a run of one. Some steps of kDepth vectors, whose loads are in flight together, are summed
+// apart: thousands of elements meet in three levels of few additions each. What is left is counted,
+// as `end` may be 2^31; `end - begin` is less.
+template <int kOutputs, int kLanes, int kDepth, class Run, class State, class Take>
 __device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned end, int step,
                                   Take take) {
-  constexpr int kRun = 16;
-  State one[kDepth][kLanes];
-#pragma unroll
-  for (int o = 0; o < kOutputs; ++o) clear(acc[o]);
+  constexpr int kElements = kDepth * kLanes / kOutputs;  // of a step, in each run
+  constexpr int kSteps = kSame<Run, State> ? 16 : kElements < 64 ? 64 / kElements : 1;
+  Run one[kDepth][kLanes];
+  clear_all(acc);
   int left = end - begin;
   while (left > (kDepth - 1) * step) {
-    State run[kOutputs];
-#pragma unroll
-    for (int o = 0; o < kOutputs; ++o) clear(run[o]);
-    for (int n = 0; n < kRun && left > (kDepth - 1) * step; ++n, left -= kDepth * step) {
+    Run run[kOutputs];
+    clear_all(run);
+    for (int n = 0; n < kSteps && left > (kDepth - 1) * step; ++n, left -= kDepth * step) {
 #pragma unroll
       for (int d = 0; d < kDepth; ++d) {
         take(end - left + d * step, one[d]);
@@ -90,7 +92,7 @@ __device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned en
       for (int o = 0; o < kOutputs; ++o) run[o] = append(run[o], one[0][o]);
     }
 #pragma unroll
-    for (int o = 0; o < kOutputs; ++o) acc[o] = append(acc[o], run[o]);
+    for (int o = 0; o < kOutputs; ++o) acc[o] = append(acc[o], whole(run[o]));
   }
   for (; left > 0; left -= step) {
     take(end - left, one[0]);

@@ -136,7 +136,7 @@ __device__ inline State before_part(State *shared, State *kept, int *counts, int
   const int row = Tile::row(), column = Tile::column();
   int *marks = counts + 2 + first;
   State acc[1];
-  accumulate<1, kLanes, kDepth>(acc, begin + row * kLanes, end, Tile::kRows * kLanes, take);
+  accumulate<1, kLanes, kDepth, State>(acc, begin + row * kLanes, end, Tile::kRows * kLanes, take);
   join_rows<Tile::kRows, Tile::kColumns, Tile::kTogether>(acc, shared, row, column);
   if (row == 0 && inside) kept[part * count + i] = acc[0];
   nn_fence_device();
