@@ -160,7 +160,7 @@ int tile_threads(const Tile *t);
 double tile_warps(const Tile *t);
 int tile_tap_bytes(const Product *p); // shared memory of the table of taps
 int tile_smem(const Tile *t, const Product *p, const Group *g, const Arch *arch); // bytes
-bool tile_spills(const Tile *t, const Product *p);
+bool tile_spills(const Tile *t, const Product *p, const Group *g);
 bool tile_keeps(const Tile *t, const Product *p, const Group *g); // lanes keep their outputs
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch); // and blocks
 // Blocks that have sums of the same columns; of these, those whose sums are added first; how many

@@ -19,7 +19,7 @@ enum { kMostExplained = 12, kMostCandidates = 1024, kMostLanes = 8, kMostParts =
 static bool may_cut(const Product *p, const Group *g, const Tile *t) {
   int row = kRowBytes / p->size;
   if ((t->n & (t->n - 1)) && !tile_keeps(t, p, g)) return false;
-  if (tile_spills(t, p)) return false;
+  if (tile_spills(t, p, g)) return false;
   // The halves of a pair stand side by side in a tile.
   if (p->pair && (p->n % t->n || (p->b.across && t->n / 2 % row))) return false;
   if (t->n % p->whole) return false;

@@ -90,16 +90,18 @@ bool tile_leaves(const Tile *t, const Product *p, int more) {
   return acc + fragments + addresses + more <= kMostRegisters;
 }
 
-// Would the sums, one step's fragments, the addresses (pointers, with a's the taps that miss the
-// image) and 38 more to compute with not fit? With 38, none of the tiles tried spills.
-bool tile_spills(const Tile *t, const Product *p) {
-  return !tile_leaves(t, p, kLoopRegisters);
-}
-
 int tile_column_words(const Group *g) {
   bool found = false;
   for (int i = 0; i < g->nnodes; i++) found = found || group_reduces_columns(g, g->nodes[i]);
   return found ? state_words(g) : 0;
+}
+
+// Would the sums, one step's fragments, the addresses (pointers, with a's the taps that miss the
+// image) and 38 more to compute with not fit? With 38, none of the tiles tried spills; where states
+// of columns have more than two words, with 16 more.
+bool tile_spills(const Tile *t, const Product *p, const Group *g) {
+  enum { kFewWords = 2, kOfStates = 16 };
+  return !tile_leaves(t, p, kLoopRegisters + (tile_column_words(g) > kFewWords ? kOfStates : 0));
 }
 
 // Does the epilogue read tensors as large as the product?
