@@ -89,6 +89,7 @@ int verb_show(const Cli *cli, Error *err) {
     print_dot(c.graph, stdout);
   else if (!code) {
     text_write(c.graph, stdout);
+    prec_explain(c.graph, stdout);
     print_groups(c.graph, stdout);
     print_reasons(c.graph);
   }

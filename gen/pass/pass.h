@@ -170,8 +170,8 @@ struct Group {
 };
 
 void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c), // a file each
-    layout_pass(Compiler *c), fuse_pass(Compiler *c);
-Dtype prec_operand(const Node *contract); // what a product reads
+    layout_pass(Compiler *c), fuse_pass(Compiler *c), prec_explain(const Graph *g, FILE *file);
+Dtype prec_operand(const Node *n); // what products in its kernel read
 void channels_pack(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // a file each
 Node *channels_unpack(Graph *to, Node *packed, const Node *conv), // what takes its place, or itself
     *vector_product(Graph *to, Node *matmul);                     // vector.c: the same

@@ -17,6 +17,11 @@ says_infinite() {
   grep -q "2048 of its elements are beyond the range of this dtype, and infinite" "$work/log"
 }
 ok "infinite results are said to be so" says_infinite
+says_why() {
+  build/nngen show tests/models/overflow.lua --dtype fp16 --stage prec |
+    grep -q '^# it may be large, and its readers make it small or bound it, so in f32: %'
+}
+ok "show says why values are not stored in 16 bits" says_why
 precise() { # precise DTYPE LOWERING: integers, ids and draws have the bits that they have in fp32
   local name
   build/nngen tests/models/precise.lua --quiet --dtype $1 --lowering $2 \
