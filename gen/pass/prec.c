@@ -7,9 +7,10 @@
 // are stored otherwise; of those that hold for a value the first one decides. Outputs come last.
 //
 // Why there are so many: whether 16 bits overflow must not depend on what was fused, which keeps
-// values in 32. A value beyond f16 that its readers make small again, or bound, is stored in 32
-// bits. A reader of another kind stores what it makes of an infinity: the model's results are not
-// finite, fused or not.
+// values in 32. A value that may be beyond f16 is stored in 32 bits if its readers tell a large
+// number from an infinity: reductions, softmax, roots, an eighth of it, quotients, outputs. It is
+// not if a product reads it, itself or what maps make of it: the product's result is not finite
+// then, fused or not. NOTE: so such a value's other readers may differ by what was fused.
 #include "prec.h"
 
 #include <math.h>
@@ -52,12 +53,13 @@ static bool sums_products(const Node *n) {
   return n->op->cls == OpContract || n->op->cls == OpWindow;
 }
 
-// Does map n leave the range of its inputs, or has one of them left that of 16 bits?
+// Does map n leave the range of its inputs? Or has one of them, or a part that is joined, left that
+// of 16 bits?
 static bool grows(const Node *n) {
   bool large = is_map(n) && !(n->op->flags & FlagLipschitz);
-  for (int i = 0; is_map(n) && i < n->nin; i++) {
+  for (int i = 0; (is_map(n) || n->op->cls == OpMove) && i < n->nin; i++) {
     const Node *x = prec_unmoved(n->in[i]);
-    large = large || ((is_map(x) || sums_products(x)) && x->type.dtype == DtF32);
+    large = large || (x->op->cls != OpSource && x->type.dtype == DtF32);
   }
   return large;
 }
@@ -106,13 +108,13 @@ static bool leaves_range(const Asked *a) {
   return a->n->op->flags & FlagWide;
 }
 
-static bool is_made_small(const Asked *a) {
-  return a->facts->small && (grows(a->n) || sums_products(a->n));
+static bool is_told(const Asked *a) {
+  return a->facts->told && (grows(a->n) || sums_products(a->n));
 }
 
-static bool is_made_again(const Asked *a) {
+static bool is_told_once(const Asked *a) {
   bool again = a->facts->again && !is_drawn(a) && !prec_shrinks(a->n, 1);
-  return again && a->facts->small_once && grows(a->n);
+  return again && a->facts->told_once && grows(a->n);
 }
 
 static bool reads_large(const Asked *a) {
@@ -153,9 +155,9 @@ static const struct {
     {is_drawn, Wide, "a draw is the same for all that read it"},
     {is_fixed, Wide, "init computes it once"},
     {leaves_range, Wide, "its op leaves the range of 16 bits soon"},
-    {is_made_small, Wide, "it may be large, and its readers make it small or bound it"},
-    // Kernels compute maps of sources again: the one that makes it small must read no infinity.
-    {is_made_again, Wide, "it may be large, and a reader that may compute it makes it small"},
+    {is_told, Wide, "it may be large, and its readers tell that from an infinity"},
+    // Kernels compute maps of sources again: the one that tells must read no infinity.
+    {is_told_once, Wide, "it may be large, and a reader that may compute it tells"},
     {reads_large, Wide, "a number of it is beyond f16"},
     {joins_wide, Wide, "all parts of it are in 32 bits"},
 };

@@ -6,11 +6,10 @@
 #include "pass.h"
 
 typedef struct Facts {
-  // Each reader that an infinity of it would reach makes it small, behind moves, maps and windows.
-  bool small;
-  bool small_once; // one reader at least does
-  bool again;      // maps of sources alone: each kernel that reads it may compute it
-  bool of_sums;    // maps of sums, positions, numbers and, in training, states and parameters alone
+  bool told;      // readers tell an infinity of it from a large number, and no product reads it
+  bool told_once; // one reader does
+  bool again;     // maps of sources alone: each kernel that reads it may compute it
+  bool of_sums;   // maps of sums, positions, numbers and, in training, states and parameters alone
   bool of_integers;  // maps and windows of 32-bit integers and numbers alone
   bool ranked;       // the order of its elements counts, as for topk
   bool compared;     // with its own largest or smallest element

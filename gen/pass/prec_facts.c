@@ -40,20 +40,52 @@ bool prec_shrinks(const Node *n, double most) {
 // moves 4 % more bytes.
 static const double kSmall = 0.125;
 
-static void find_small(const Graph *g, Facts *facts) {
-  int *small = arena_alloc(g->arena, sizeof *small * (size_t)(g->nnodes + 1)), // readers, by id
-      *bounded = arena_alloc(g->arena, sizeof *bounded * (size_t)(g->nnodes + 1));
+// What becomes of an infinity where a finite number beyond 16 bits was meant: Blind: no difference,
+// what the reader gives is bounded or has 16 bits itself. Tells: it is told from that number.
+// Product: it is read in 16 bits, by which alone the results are not finite.
+typedef enum Reading { Blind, Tells, Product, Readings } Reading;
+
+static Reading storing(Dtype dtype) { // of outputs and states
+  return dtype == DtF16 || dtype == DtBf16 ? Blind : Tells;
+}
+
+static bool has_number(const Node *n) {
+  bool any = false;
+  for (int i = 0; i < n->nin; i++) any = any || node_is_literal(n->in[i]);
+  return any;
+}
+
+// Is what map n makes of an infinity again what it makes of a large number? It is not in
+// x * sigmoid(x), which is not a number where it should be 0.
+static bool keeps_infinity(const Node *n) {
+  return has_number(n) || (n->nin == 1 && n->op->flags & FlagLipschitz);
+}
+
+// How n reads, where what it gives is read as `given`. NOTE: a product of two values may be small
+// where one is large; if it told, steps of ResNet-18 took 8 to 14 % longer, as modelled.
+static Reading reading(const Node *n, Reading given) {
+  if (n->op->cls == OpContract) return Product;
+  if (n->op->flags & FlagBounded) return Blind;
+  if (n->op->typing == TypeCompare) return has_number(n) ? Blind : Tells;
+  if (n->op->typing == TypeConvert && n->type.dtype != DtF32) return storing(n->type.dtype);
+  if (prec_shrinks(n, kSmall) || n->op->cls == OpSelect) return Tells;
+  if (n->op->flags & FlagDiv && !has_number(n)) return Tells;
+  return given == Blind && n->op->cls == OpMap && !keeps_infinity(n) ? Tells : given;
+}
+
+static void find_told(const Graph *g, Facts *facts) {
+  int(*readers)[Readings] = arena_alloc(g->arena, sizeof *readers * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->noutputs; i++)
+    readers[g->outputs[i].node->id][storing(g->outputs[i].dtype)]++;
+  for (int i = 0; i < g->nupdates; i++)
+    readers[g->updates[i].value->id][storing(g->updates[i].state->type.dtype)]++;
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
-    bool passes = n->op->cls == OpMove || n->op->cls == OpMap || n->op->cls == OpWindow;
-    bool limits = n->op->flags & FlagBounded || n->op->typing == TypeCompare;
-    facts[i].small_once = small[i];
-    facts[i].small = small[i] && small[i] + bounded[i] == n->uses;
-    bool makes = n->uses && (prec_shrinks(n, kSmall) || (passes && facts[i].small));
-    for (int j = 0; j < n->nin; j++) {
-      small[n->in[j]->id] += makes;
-      bounded[n->in[j]->id] += !makes && limits;
-    }
+    const int *of = readers[i];
+    facts[i].told_once = of[Tells] > 0;
+    facts[i].told = of[Tells] && !of[Product];
+    Reading own = reading(n, of[Product] ? Product : of[Tells] ? Tells : Blind);
+    for (int j = 0; n->uses && j < n->nin; j++) readers[n->in[j]->id][own]++;
   }
 }
 
@@ -147,7 +179,7 @@ static void find_compared(const Graph *g, Facts *facts) {
 
 Facts *prec_facts(const Graph *g) {
   Facts *facts = arena_alloc(g->arena, sizeof *facts * (size_t)(g->nnodes + 1));
-  find_small(g, facts), find_ranked(g, facts), find_multiplied(g, facts);
+  find_told(g, facts), find_ranked(g, facts), find_multiplied(g, facts);
   if (g->nupdates) find_to_states(g, facts);
   find_again(g, facts), find_of_sums(g, facts), find_of_integers(g, facts);
   find_compared(g, facts);

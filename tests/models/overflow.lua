@@ -46,4 +46,22 @@ elseif cfg.case == "scores" then -- of which softmax takes the largest
   nn.output("masked", nn.log_softmax(nn.where(j:le(i), scores, -1e9)) * 1e-4)
 elseif cfg.case == "window" then
   nn.output("pooled", (x * 3e4):reshape{1, 2, 32, 32}:avg_pool2d{kernel = 8})
+elseif cfg.case == "outputs" then -- in fp32; a product reads none of it
+  local q = (x * 300) * (x * 300)
+  local s = nn.state("s", {64, 32})
+  nn.output("positive", nn.relu(q - 5))
+  nn.output("turned", q:reshape{32, 64}:transpose(1, 2) - q)
+  nn.output("joined", nn.concat({q, x}, 2):slice(2, 17, 48) + 1)
+  nn.output("most", nn.abs(q):reshape{1, 1, 64, 32}:max_pool2d{kernel = 2})
+  nn.output("whole", (q * 0.25):to("i32"))
+  nn.update(s, s * 0.5 + q)
+elseif cfg.case == "gates" then -- bounded, of what is not a number if it is made of an infinity
+  nn.output("gate", nn.sigmoid(nn.gelu((x * 300):matmul(w * 300))))
+elseif cfg.case == "ratio" then
+  local h = (x * 300):matmul(w * 300)
+  nn.output("product", (h / (h:amax(2, true) + 1)):matmul(w))
+elseif cfg.case == "rows" then -- beyond f16 by a sum
+  local y = x:sum(2, true) * 3e4 + x
+  nn.output("largest", y:amax(1))
+  nn.output("minus", y - x)
 end
