@@ -290,12 +290,20 @@ static Node *weight_factor(Graph *to, const Node *y, Node *c) {
   return simp_intern(to, n);
 }
 
+// Are weights times c as good in the dtype that products read? Most weights are near 1, and f16 has
+// neither large numbers nor small ones.
+static bool factor_fits(const Node *y, const Node *c) {
+  const double most = 64;
+  double size = node_is_literal(c) ? fabs(c->attr.value) : 1;
+  return precision_dtype(y->precision) != DtF16 || (size <= most && size >= 1 / most);
+}
+
 // contract(x, w) * c = contract(x, w * c)
 static Node *scale_into_weights(Graph *to, Node *n) {
   if (!(n->op->flags & FlagMul) || n->nin != 2) return NULL;
   Node *y = n->in[0], *c = n->in[1];
   if (y->op->cls != OpContract || y->uses > 1 || !c->fixed || !y->in[1]->fixed) return NULL;
-  if (!type_same_shape(&y->type, &n->type)) return NULL;
+  if (!type_same_shape(&y->type, &n->type) || !factor_fits(y, c)) return NULL;
   Node *factor = weight_factor(to, y, c);
   if (!factor) return NULL;
   Node *in[2] = {y->in[0], binary(to, n->op, y->in[1], factor, n)};

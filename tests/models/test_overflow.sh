@@ -7,7 +7,7 @@ within() { # within CASE LOWERING: every output is, not for what rounding may do
   ! grep 'rounding alone\|beyond the range' "$work/log"
 }
 for case in product squares gathered statistic mixed readers positions root scores window \
-  outputs gates ratio rows; do
+  outputs gates ratio rows factor; do
   for lowering in fused unfused; do
     few 5/3 || continue
     ok "beyond f16 on the way: $case, $lowering" within $case $lowering
