@@ -35,7 +35,7 @@ typedef struct Scope {
   struct Bound { // values already at hand
     const Node *node;
     Index at[MaxRank];
-    const char *text;
+    const char *text, *pred; // pred: where it is; null: everywhere
   } * bound;
   int nbound, capacity;
   const char **inner; // indices that are computed inside the loop

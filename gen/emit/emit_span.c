@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { kMostKnown = 64, kMostText = 200 };
+enum { kMostKnown = 256, kMostText = 200 };
 
 typedef struct SpanIndex { // along one dimension of a value
   const char *text;        // an index, or the name of a Span
@@ -159,6 +159,7 @@ static SpanValue value_of(SpanText *t, const Node *n, const SpanIndex *at) {
   for (int i = 0; i < t->nknown; i++)
     if (t->known[i].node == n && same_index(t->known[i].at, at, n->type.rank))
       return t->known[i].value;
+  if (t->nknown == kMostKnown) return unknown; // what is not remembered is written again and again
   SpanValue v = n->group != t->e->g    ? loaded(t, n, at)
                 : n->op->cls == OpMap  ? of_map(t, n, at)
                 : n->op->cls == OpMove ? of_move(t, n, at)

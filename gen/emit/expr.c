@@ -157,7 +157,7 @@ static bool aligned(const Scope *s, const Type *t, int64_t first, const Index *a
 
 // ---- values -----------------------------------------------------------------------------------
 
-void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
+static void bind(Scope *s, const Node *n, const Index *at, const char *text, const char *pred) {
   if (s->nbound == s->capacity) {
     s->capacity = s->capacity ? s->capacity * 2 : 16;
     s->bound = realloc(s->bound, sizeof *s->bound * (size_t)s->capacity);
@@ -166,7 +166,12 @@ void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
   struct Bound *b = &s->bound[s->nbound++];
   b->node = n;
   b->text = text;
+  b->pred = pred;
   memcpy(b->at, at, sizeof *at * (size_t)n->type.rank);
+}
+
+void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
+  bind(s, n, at, text, NULL);
 }
 
 // Indices that are computed inside the lane loop: what is read at them is read there.
@@ -187,10 +192,20 @@ void scope_free(Scope *s) {
   free(s->bound);
 }
 
+// Does what is read where `pred` holds, if it is not null, stand for what the scope reads now? Its
+// own condition is the same, or the same and more.
+static bool is_read(const Scope *s, const char *pred) {
+  size_t length = pred ? strlen(pred) : 0;
+  if (!pred) return true;
+  if (!s->pred || strncmp(s->pred, pred, length)) return false;
+  return !s->pred[length] || !strncmp(s->pred + length, " && ", 4);
+}
+
 static const char *find_bound(const Scope *s, const Node *n, const Index *at) {
-  for (int i = s->nbound - 1; i >= 0; i--)
-    if (s->bound[i].node == n && same_index(s->bound[i].at, at, n->type.rank))
-      return s->bound[i].text;
+  for (int i = s->nbound - 1; i >= 0; i--) {
+    const struct Bound *b = &s->bound[i];
+    if (b->node == n && same_index(b->at, at, n->type.rank) && is_read(s, b->pred)) return b->text;
+  }
   return NULL;
 }
 
@@ -493,7 +508,7 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
     return s->reduced(s, n, at);
   else
     die("%%%d %s is not at hand in kernel %s", n->id, n->op->name, s->group->name);
-  if (!s->pred) expr_bind(s, n, at, text);
+  bind(s, n, at, text, s->pred);
   return text;
 }
 

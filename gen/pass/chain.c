@@ -18,6 +18,12 @@ typedef struct Ends { // large values that a chain is made of
 
 typedef enum Made { NotAsked, MadeFree, MadeOfMemory } Made;
 
+typedef struct Known { // of a node of the new graph
+  Made made;           // what is_free has said
+  Node *copy;          // the last one, made for the reader `turn`
+  int turn;
+} Known;
+
 typedef struct Chains {
   bool *stored; // by id in the graph before: does something other than maps read it?
   bool *whole;  // and as it is, not in another shape?
@@ -27,9 +33,8 @@ typedef struct Chains {
   const Node *of;
   int64_t axes;
   Node *copy;
-  // By id in the new graph, what is_free has said, of the first nmade.
-  Made *made;
-  int nmade;
+  Known *known; // by id in the new graph, of the first nknown
+  int nknown, turn;
 } Chains;
 
 bool chain_is_large(const Node *n, const Node *beside) {
@@ -93,19 +98,19 @@ static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
   return same ? n : chain_copy(to, n, in);
 }
 
-static Made *made_of(Graph *to, const Node *n) {
+static Known *known_of(Graph *to, const Node *n) {
   Chains *c = to->scratch;
-  for (; c->nmade <= n->id; c->nmade++) {
-    c->made = arena_grow(to->arena, c->made, c->nmade, sizeof *c->made);
-    c->made[c->nmade] = NotAsked;
+  for (; c->nknown <= n->id; c->nknown++) {
+    c->known = arena_grow(to->arena, c->known, c->nknown, sizeof *c->known);
+    c->known[c->nknown] = (Known){0};
   }
-  return &c->made[n->id];
+  return &c->known[n->id];
 }
 
 // Is n made of nothing in memory that is as large as itself? Each node is asked once: chains of
 // residual blocks are deep.
 static bool is_free(Graph *to, const Node *n) {
-  Made known = *made_of(to, n);
+  Made known = known_of(to, n)->made;
   if (known) return known == MadeFree;
   bool free = chain_is_cheap(to->c->options.arch, n);
   for (int i = 0; free && i < n->nin; i++) {
@@ -113,7 +118,7 @@ static bool is_free(Graph *to, const Node *n) {
     bool computed = in->op->cls == OpSource && !node_has_memory(in);
     free = computed || !chain_is_large(in, n) || is_free(to, in);
   }
-  *made_of(to, n) = free ? MadeFree : MadeOfMemory;
+  known_of(to, n)->made = free ? MadeFree : MadeOfMemory;
   return free;
 }
 
@@ -124,13 +129,20 @@ static bool is_view(const Node *n) {
          (node_has_memory(n->in[0]) || n->in[0]->op->cls == OpReduce) && view_same_memory(n);
 }
 
-// n, or a copy of it that nobody else reads, of copies as far as they are free.
+// n, or a copy of it for one reader alone, of copies as far as they are free. What the reader needs
+// several times is copied once: as a tree, a chain of n maps that each read twice has 2^n.
 static Node *own_free(Graph *to, Node *n) {
-  if (is_view(n)) return chain_copy(to, n, n->in);
-  if (!is_free(to, n)) return n;
+  const Chains *c = to->scratch;
+  if (!is_view(n) && !is_free(to, n)) return n;
+  if (known_of(to, n)->turn == c->turn) {
+    known_of(to, n)->copy->uses++;
+    return known_of(to, n)->copy;
+  }
   Node *in[MaxInputs];
-  for (int i = 0; i < n->nin; i++) in[i] = own_free(to, n->in[i]);
-  return chain_copy(to, n, in);
+  for (int i = 0; i < n->nin; i++) in[i] = is_view(n) ? n->in[i] : own_free(to, n->in[i]);
+  Node *copy = chain_copy(to, n, in);
+  *known_of(to, n) = (Known){known_of(to, n)->made, copy, c->turn};
+  return copy;
 }
 
 // Is n in memory for `reader`? A reduction computes cheap maps itself, or a product's kernel does.
@@ -141,13 +153,29 @@ static bool wants_memory(const Arch *arch, const Node *reader, const Node *n) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
-// The inputs of a map, with copies of those that others read too and each may compute.
+// Is what `map` makes of `in` free, and do maps alone read it? They copy it with what it is made
+// of.
+static bool is_copied(Graph *to, const Node *map, Node **in) {
+  bool free = !((const Chains *)to->scratch)->stored[map->id];
+  free = free && chain_is_cheap(to->c->options.arch, map);
+  for (int i = 0; free && i < map->nin; i++) {
+    bool computed = in[i]->op->cls == OpSource && !node_has_memory(in[i]);
+    free = computed || is_free(to, in[i]);
+  }
+  return free;
+}
+
+// The inputs of a map, with copies of those that others read too, or what these are made of, and
+// each may compute.
 static void own_inputs(Graph *to, const Node *map, Node **in) {
-  const Chains *c = to->scratch;
+  Chains *c = to->scratch;
+  bool copied = is_copied(to, map, in);
+  c->turn++;
   for (int i = 0; i < map->nin; i++) {
+    bool read = in[i]->uses > 1 || in[i]->op->cls == OpMap;
     if (late_wants(c->late, map, map->in[i]))
       in[i] = late_copy(to, c->late, map->in[i]);
-    else if (in[i]->uses > 1 && type_count(&in[i]->type) > 1)
+    else if (!copied && read && type_count(&in[i]->type) > 1)
       in[i] = own_free(to, in[i]);
   }
 }

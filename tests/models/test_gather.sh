@@ -33,6 +33,29 @@ computed() { # rows are read as vectors, at places that are computed before the 
     build/nngen "$work/computed.lua" --quiet --check
 }
 ok "a place that maps compute" computed
+cat >"$work/nested.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{case = "ids"}
+local function nested(i) -- as a tree, 3^16 maps
+  for _ = 1, 16 do i = (i * 3 + i // 2) % 7 + i end
+  return i
+end
+local x, z = nn.input("x", {64, 32}), nn.input("z", {68, 34})
+local rows = x:gather(nested(nn.index({64}, 1)) % 64, 1)
+if cfg.case == "ids" then nn.output("y", rows)
+elseif cfg.case == "read" then nn.output("y", nn.pad(rows, {1, 1, 2, 2}) * z) -- inside alone
+else -- a condition over tiles
+  local q = nn.input("q", {1, 2, 64, 32})
+  nn.output("y", q:attention(q, q, {
+    keep = function(at) return (nested(at.query) % 5):eq(nested(at.key) % 5) end}))
+end
+LUA
+nested() { # nested CASE: what expressions of indices read several times is computed once
+  build/nngen show "$work/nested.lua" --set case=$1 --cuda >"$work/log" &&
+    [ "$(wc -c <"$work/log")" -lt 60000 ] &&
+    build/nngen "$work/nested.lua" --quiet --check --set case=$1
+}
+for case in ids read mask; do ok "nested maps of indices, $case" nested $case; done
 cat >"$work/unread.lua" <<'LUA'
 local nn = require "nn"
 local x = nn.input("x", {4, 8})
