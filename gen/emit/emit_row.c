@@ -262,7 +262,9 @@ static void put_constants(Rows *r) {
   bool again = row_reads(e->g, r->nsweeps, e->g->tile.kept).most > 1;
   hole_bool(e, "reads_again", again);
   hole_bool(e, "has_shared", shared.size > 0);
-  hole_bool(e, "rolled", !declare.size && (again || shared.size)); // no array is in registers
+  int unrolled = row_unrolled(&e->g->tile, again);
+  bool all = unrolled == e->g->tile.items;
+  hole_text(e, "unroll", all ? "" : arena_printf(e->c->arena, " %d", unrolled));
   hole_take(e, "declare", &declare);
   hole_take(e, "shared", &shared);
   hole_take(e, "decode", &decode);

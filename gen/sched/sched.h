@@ -189,6 +189,7 @@ typedef struct Stream {
   double again, missed;   // bytes that are read again from the second-level cache, from DRAM
   double joins, port;     // of a thread, for joins: instructions; words that pass shared memory
   int registers;          // of a thread; 0: few
+  double text;            // of its instructions, the share that a loop's text has; 0: all
   double smem, at_once;   // shared memory of a block, bytes; blocks under way, 0: all that fit
 } Stream;
 
@@ -206,6 +207,7 @@ typedef struct RowReads {
   int count, most; // reads of an element, over all inputs and sweeps; of the input read most often
   double again;    // bytes, besides those of the first sweep that reads them
 } RowReads;
+int row_unrolled(const Tile *t, bool again); // accesses of a sweep that its text has one by one
 RowReads row_reads(const Group *g, int sweeps, uint64_t kept); // if these row_values stay
 void sched_scan(Group *g, const Arch *arch), sched_select(Group *g, const Arch *arch),
     sched_scatter(Group *g, const Arch *arch);

@@ -186,6 +186,14 @@ static void place_values(Group *g, const Arch *arch, int sweeps, bool shared) {
   t->smem = count_bits(t->shared) * value_bytes(t);
 }
 
+// Of a long row all accesses one by one would be text that the instruction cache does not hold.
+int row_unrolled(const Tile *t, bool again) {
+  enum { kFew = 16, kMostElements = 64 }; // accesses; elements of a thread
+  if (t->kept & ~t->shared) return t->items; // what stays in registers has places known beforehand
+  if (again || t->shared) return t->items < kFew ? 1 : 4;
+  return t->items * t->lanes > kMostElements ? 8 : t->items;
+}
+
 // Bytes that are read from DRAM again: rows under way that the second-level cache does not hold.
 static double missed_bytes(const Group *g, const Arch *arch, double again, double blocks) {
   const Tile *t = &g->tile;
@@ -214,6 +222,7 @@ static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool s
   s.flops = g->flops / s.elements + 2 * count_bits(t->shared);
   s.steps = ceil(t->items / (double)kInFlight) * (reads.most > 1 ? reads.most : 1);
   s.barriers = !t->together ? sweeps * (log2(per_row) + 2) : per_row > 32 ? sweeps : 0;
+  s.text = row_unrolled(t, reads.most > 1) / (double)t->items;
   s.at_once = at_once;
   s.again = reads.again;
   s.missed = missed_bytes(g, arch, reads.again, stream_under_way(&s, arch));

@@ -48,8 +48,8 @@ Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   c.l2 = (bytes + s->again) / (arch->l2_rate / arch->sms * busy);
   c.issue = instructions / kWarp / kSchedulers / busy * clock;
   c.smem = all_threads * s->port * 4 / kSmemRate / busy * clock;
-  double each = instructions / all_threads; // of a thread: the loops are unrolled
-  double turn = each > kCached ? kTurnFetched : kTurn;
+  double each = instructions / all_threads, text = s->text > 0 ? fmin(1, s->text) : 1;
+  double turn = each * text > kCached ? kTurnFetched : kTurn;
   c.wait = rounds * (s->steps * kLoadClocks + each * turn) * clock;
   c.fill = (kLoadClocks + s->barriers * kBarrierClocks) * clock;
   if (s->joined > 0)
@@ -179,6 +179,7 @@ static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arc
   s.vectors = s.elements / t->lanes * x->reads;
   s.flops = g->flops / s.elements;
   s.steps = load_steps(t, ceil((double)t->part / run / rows));
+  s.text = t->depth / ceil((double)t->part / run / rows);
   s.registers = kStateless + t->depth * t->lanes * x->words;
   cost_joins(&s, g, x, rows);
   s.barriers = t->together ? log2(rows / 32.) : log2(rows);

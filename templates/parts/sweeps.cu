@@ -11,7 +11,7 @@ $(k.first)
   clear($(sweep.sums));
 //@   end
 //@   if sweep.any then
-#pragma unroll$(k.rolled and (k.items < 16 and " 1" or " 4") or "")
+#pragma unroll$(k.unroll)
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
 //@     if k.ragged or cut then
