@@ -27,6 +27,7 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
   if (like && like->op == op) n->updated = like->updated;
   if (like) n->late = like->late, n->inner = like->inner, n->again = like->again;
   if (like && like->op == op) n->foot = like->foot, n->follows = like->follows;
+  if (like && like->op == op) n->many = like->many, n->blocks = like->blocks;
   if (like && op->cls != OpSource) n->entry = like->entry;
   bool varies = op->cls == OpSource && op->form != SourceConst && op->form != SourceParam &&
                 !(op->form == SourceIndex && n->attr.fixed);

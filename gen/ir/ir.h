@@ -87,12 +87,12 @@ struct Node {
   Group *group;            // set by fuse; null for sources
   int tail;                // of a product's group, that computes it; kRowTail: none
   const char **apart;      // by input: why the kernel that makes it does not compute this
-  const char *kept, *wide; // why the kernel that reads it does not compute it; its dtype: prec.c
+  const char *kept, *wide, *blocks; // why: its reader's kernel lacks it; its dtype; `many`, or not
   Node *parent;            // the concat that it is a part of in memory; null: it lies alone
   int64_t begin;           // of its part, along the axis of the concat
   bool placed;             // a concat whose parts are written where it lies
   bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c
-  bool foot;               // a reduction that the kernel of what it reduces ends with: norms.c
+  bool foot, many; // a reduction: at the end of a product's kernel: norms.c; of parts: many.c
   bool follows, tf32; // a parameter's copy, updated with it: copies.c; rounded as stored: sched.c
   Node *subst;             // scratch of a rewriting pass: its replacement
 };

@@ -151,6 +151,16 @@ static bool wants_memory(const Arch *arch, const Node *reader, const Node *n) {
   return reader->op->cls != OpMap && !sums;
 }
 
+// Will a block hold its rows, most likely? What it reduces is then at hand there. That is chosen
+// later (many.c), by what is made here.
+static bool holds_across(const Node *n) {
+  enum { kMostAcross = 2048 }; // elements of a row across memory: a block has eight rows at least
+  const Type *t = &n->in[0]->type;
+  bool together = type_innermost_in(t, n->attr.axes);
+  return fuse_fits_across(n) &&
+         type_count(t) / type_count(&n->type) <= (together ? kSureRow : kMostAcross);
+}
+
 // ---- the pass ----------------------------------------------------------------------------------
 
 // Is what `map` makes of `in` free, and do maps alone read it? They copy it with what it is made
@@ -214,7 +224,7 @@ static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
   const Arch *arch = to->c->options.arch;
   if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x)) return NULL;
   bool sums = late_sums_columns(((const Chains *)to->scratch)->late, reduction->in[0]);
-  Ends ends = {.maps = !sums && !fuse_fits_across(reduction)};
+  Ends ends = {.maps = !sums && !holds_across(reduction)};
   if (!find_ends(arch, x, NULL, &ends)) return NULL;
   Node *own = chain_for(to, reduction, x, &ends);
   if (!sums) set_late(own);
@@ -243,7 +253,7 @@ static void store_reduced(const Graph *g, Chains *c, const Late *late) {
   bool *reduced = arena_alloc(g->arena, sizeof *reduced * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    bool sweeps = n->op->cls == OpReduce && !fuse_fits_row(n) && !fuse_fits_across(n);
+    bool sweeps = n->op->cls == OpReduce && !fuse_fits_row(n) && !holds_across(n);
     if (n->uses && sweeps) reduced[n->in[0]->id] = true;
   }
   for (int i = 0; i < g->nnodes; i++) {

@@ -18,6 +18,8 @@
 //   sibling.c   groups that read one value and run over the same elements become one
 //   row.c       rows and what reads their results over the same elements become one
 //   bundle.c    small maps that wait for nobody, or nobody for them, become one launch
+// Groups of rows are then asked whether many blocks for each row were faster; where they would be,
+// groups are made once more (many.c).
 // Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the
 // GPU at hand. `unfused` merges only within one call of the model, and takes only the epilogues and
 // prologues.
@@ -39,21 +41,21 @@ static bool is_source(const Node *n) {
 
 bool fuse_fits_row(const Node *n) {
   int64_t count = n->op->cls == OpReduce ? type_count(&n->in[0]->type) / type_count(&n->type) : 0;
-  return count > 1 && type_axes_innermost(&n->in[0]->type, n->attr.axes) && count <= kMostRow;
+  return count > 1 && type_axes_innermost(&n->in[0]->type, n->attr.axes) && !n->many;
 }
 
 bool fuse_fits_across(const Node *n) {
   enum { kLeastRun = 8 }; // neighbours in memory: a sector of 4 bytes each
-  if (n->op->cls != OpReduce) return false;
+  if (n->op->cls != OpReduce || n->many) return false;
   const Type *t = &n->in[0]->type;
-  int64_t count = type_count(t) / type_count(&n->type), run = 1;
-  if (!type_innermost_in(t, n->attr.axes)) return count > 1 && count <= kMostAcross;
+  int64_t run = 1;
+  if (!type_innermost_in(t, n->attr.axes)) return type_count(t) > type_count(&n->type);
   for (int i = t->rank - 1; i >= 0; i--) {
     int d = t->order[i];
     if (t->dim[d] > 1 && !(n->attr.axes >> d & 1)) break;
     run *= t->dim[d];
   }
-  return run >= kLeastRun && count <= kSureRow;
+  return run >= kLeastRun;
 }
 
 // ---- groups -----------------------------------------------------------------------------------
@@ -329,13 +331,19 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   return ordered;
 }
 
+// Copies of what several kernels each compute, then groups.
+static Graph *copy_and_group(Compiler *c, Graph *g) {
+  g = strcmp(c->options.lowering, "unfused") ? chain_own(g) : graph_copy(g);
+  if (strcmp(c->options.lowering, "unfused") && !c->options.no_flash) g = attend_own(weigh_own(g));
+  if (make_groups(c, g, false)) return g;
+  g = graph_copy(g);
+  if (!make_groups(c, g, true)) die("two kernels wait for each other");
+  return g;
+}
+
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
-  if (strcmp(c->options.lowering, "unfused")) {
-    c->graph = chain_own(tables_make(c->graph));
-    if (!c->options.no_flash) c->graph = attend_own(weigh_own(c->graph));
-  }
-  if (make_groups(c, c->graph, false)) return;
-  c->graph = graph_copy(c->graph);
-  if (!make_groups(c, c->graph, true)) die("two kernels wait for each other");
+  Graph *g = strcmp(c->options.lowering, "unfused") ? tables_make(c->graph) : c->graph;
+  c->graph = copy_and_group(c, g);
+  if (many_choose(g, c->graph)) c->graph = copy_and_group(c, g);
 }

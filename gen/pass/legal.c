@@ -168,13 +168,13 @@ static const char *move_joins_product(const Group *k, const Node *n) {
 
 // A reduction makes rows of the maps before it, or joins rows of the same elements.
 static const char *row_of_maps(const Group *k, const Node *n) {
-  if (!fuse_fits_row(n)) return "what it reduces is no row that registers hold";
+  if (!fuse_fits_row(n)) return "what it reduces is no row that one block has";
   return when(type_same_shape(&k->anchor->type, &n->in[0]->type),
               "it reduces another shape than that kernel goes through");
 }
 
 static const char *row_of_rows(const Group *k, const Node *n) {
-  if (!fuse_fits_row(n)) return "what it reduces is no row that registers hold";
+  if (!fuse_fits_row(n)) return "what it reduces is no row that one block has";
   if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
   if (legal_moved(n->in[0], k)) return "it reads what that kernel makes from other places";
   return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
@@ -184,7 +184,7 @@ static const char *row_of_rows(const Group *k, const Node *n) {
 // Reductions of one shape along the same axes, in any order of memory, share a sweep.
 static const char *sweeps_join(const Group *k, const Node *n) {
   if (fuse_reaches(n->group, k)) return "it waits for what that kernel reduces";
-  if (fuse_fits_row(n)) return "its rows fit registers, those of that kernel do not";
+  if (fuse_fits_row(n)) return "its rows have one block each, those of that kernel many";
   if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
   return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
               "it reduces another shape");
@@ -392,6 +392,7 @@ static bool is_told(const Group *g, int i, int j, const Node *x, const char *rea
 void fuse_explain(const Group *g, const char *before, FILE *file) {
   if (g->first) fuse_explain(g->first, before, file);
   if (g->alone) fprintf(file, "%sin a launch of its own: %s\n", before, g->alone);
+  if (g->anchor->blocks) fprintf(file, "%s%s\n", before, g->anchor->blocks);
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++) {
       const Node *x = g->nodes[i]->in[j];

@@ -12,9 +12,7 @@ enum {                                   // what schedules and kernels are measu
   kWarp = 32, kMostTaps = 31,     // taps of a row of a product, a bit each in the kernel
   kMmaStep = 32, kRowBytes = 128, // bytes of k in one mma, in a row of shared memory
   kGatherIssue = 15, // instructions of an element that is computed where it is loaded: an estimate
-  kSureRow = 16384,  // elements of a row that is surely kept in registers; a sweep may read longer
-  kMostRow = 32768,  // elements of a row that has one block: 64 of each thread
-  kMostAcross = 2048 // elements of a row across memory, of which a block has eight at least
+  kSureRow = 16384 // elements of a row that is surely kept in registers; a sweep may read longer
 };
 
 // One GPU the scheduler knows. Rates are per second.
@@ -61,6 +59,7 @@ typedef struct Template {
   const char *(*tile)(const Group *g);          // as text
   void (*emit)(Emitter *e);
   // The rest: null where there is nothing to say.
+  double (*seconds)(Group *g, const Arch *arch);    // what the model expects of it, scheduled
   double (*rate)(const Group *g, const Arch *arch); // FLOP/s at the most; null: those of fp32
   int (*candidates)(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
   void (*use)(Group *g, const Arch *arch, const Tile *candidate);             // schedules it so
@@ -209,7 +208,8 @@ bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
 bool fuse_reaches(Group *from, const Group *on);       // the same, of one question
 bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_same_call(const Group *a, const Group *b);
-bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in registers?
+bool fuse_fits_row(const Node *n);    // has a block of its own each row of a reduction?
+bool many_choose(Graph *g, Graph *grouped); // marks reductions of g; false: groups may stay
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n);       // null: there is not one alone

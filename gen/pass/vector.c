@@ -56,7 +56,7 @@ Node *vector_product(Graph *to, Node *n) {
   int rx = x->type.rank, rw = w->type.rank, rank = n->type.rank;
   int64_t k = x->type.dim[rx - 1], multiplies = type_count(&n->type) * k;
   if (k == 1) return instead(n, multiply(to, n, x, w));
-  if (k > kMostRow || !k_innermost(x, rx - 1) || !k_innermost(w, rw - 2)) return n;
+  if (!k_innermost(x, rx - 1) || !k_innermost(w, rw - 2)) return n;
   if (type_count(&w->type) == multiplies) return sum_products(to, n, w, turned(to, x), rank - 2);
   if (type_count(&x->type) == multiplies) return sum_products(to, n, x, turned(to, w), rank - 1);
   return n;

@@ -248,17 +248,23 @@ static void round_operands(const Group *g) {
   round_stored(g->graph, &p.b);
 }
 
+double sched_seconds(Group *g, const Arch *arch) {
+  g->tile = (Tile){0};
+  g->nscratch = 0;
+  sched_count_work(g);
+  g->tm->schedule(g, arch);
+  double floor = fmax(g->flops / sched_flop_rate(g, arch), sched_dram_seconds(g, arch));
+  if (g->tile.seconds < floor) g->tile.seconds = floor + arch->launch_gap;
+  return g->tile.seconds;
+}
+
 // Needs: groups. Gives: Group.tile, flops and bytes; Node.tf32; Group.first.
 void sched_pass(Compiler *c) {
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
-    sched_count_work(g);
-    g->tm->schedule(g, c->options.arch);
+    sched_seconds(g, c->options.arch);
     for (int d = 0; d < 3; d++)
       if (!g->tile.grid[d]) g->tile.grid[d] = 1;
-    double floor = fmax(g->flops / sched_flop_rate(g, c->options.arch),
-                        sched_dram_seconds(g, c->options.arch));
-    if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
   }
   for (int i = 0; i < c->graph->ngroups; i++) round_operands(c->graph->groups[i]);
   sched_first(c);

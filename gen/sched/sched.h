@@ -22,6 +22,7 @@ const char *sched_lanes_tile(const Group *g), *sched_row_tile(const Group *g),
     *sched_scatter_tile(const Group *g), *sched_reduce_tile(const Group *g),
     *sched_many_tile(const Group *g);
 double sched_bytes_read(const Group *g, const Node *input); // of what it reads of the input, once
+double sched_seconds(Group *g, const Arch *arch); // with the best tile; may be asked again
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
 // Memory of a kernel's own, through which blocks meet, once that is counted. Counters (i32) begin
 // at 0, and are left so.

@@ -185,7 +185,7 @@ across() {
   local got; got=$(build/nngen show tests/models/across.lua --set "$@" | grep -c '^# kernel.*infer')
   [ "$got" = 1 ] && run tests/models/across.lua --set "$@" || { echo "$got kernels"; return 1; }
 }
-for shape in "" "channels=300 height=5 width=3" "channels=2000 height=1 width=9" \
+for shape in "" "channels=300 height=5 width=3" "channels=1000 height=1 width=9" \
   "batch=1 channels=3 height=40 width=33"; do
   for case in softmax norm two; do
     few 5 || continue
@@ -234,12 +234,10 @@ ones() {
     ! build/nngen show "$work/ones.lua" --stage simp "$@" | grep reduce_
 }
 ok "reductions of one element are none" ones
-wide() { # wide NAME COLUMNS: rows as long as registers hold, and longer, are one kernel
-  local got
-  got=$(build/nngen show tests/models/wide_rows.lua --set only=$1 columns=$2 |
-    grep -c '^# kernel.*infer')
-  [ "$got" = 1 ] && run tests/models/wide_rows.lua --set only=$1 columns=$2 ||
-    { echo "$got kernels"; return 1; }
+wide() { # wide NAME COLUMNS: a row for each SM, as long as registers hold or longer: one kernel
+  local got o="--set only=$1 columns=$2 rows=132"
+  got=$(build/nngen show tests/models/wide_rows.lua $o | grep -c '^# kernel.*infer')
+  [ "$got" = 1 ] && run tests/models/wide_rows.lua $o || { echo "$got kernels"; return 1; }
 }
 for columns in 700 20001 32000; do
   for name in residual softmax many; do
@@ -247,7 +245,45 @@ for columns in 700 20001 32000; do
     ok "$name over $columns columns is one kernel" wide $name $columns
   done
 done
-ok "states of several words, over 32000 columns" run tests/models/wide_rows.lua --set only=places
+ok "states of several words, over 32000 columns" run tests/models/wide_rows.lua --set only=places \
+  rows=132
+# One block for each row, or parts of rows, by what both take: few long rows have parts, and as
+# many as there are SMs a block each, which reads them twice where registers do not hold them.
+chosen() { # chosen KERNELS WHAT MODEL ARGUMENTS...
+  local got
+  build/nngen show "${@:3}" >"$work/chosen" && grep -q ", $2, by template" "$work/chosen" &&
+    got=$(grep -c '^# kernel.*infer' "$work/chosen") && [ "$got" = $1 ] ||
+    { grep -E "^# kernel|us modelled" "$work/chosen"; return 1; }
+}
+for name in softmax layer_norm; do
+  o="tests/models/long_rows.lua --set only=$name"
+  for columns in 32000 50257; do
+    ok "$name, 4096 rows of $columns: a block each" chosen 1 "a block for each row" $o rows=4096 \
+      columns=$columns
+  done
+  ok "which is right, of 132 rows" run $o rows=132 columns=50257
+done
+o="tests/models/long_rows.lua --set only=layer_norm"
+ok "layer_norm, 8 rows of 32000: parts" chosen 2 "rows in parts" $o rows=8 columns=32000
+ok "which is right" run $o rows=8 columns=32000
+o="tests/models/long_rows.lua --set only=norm_grad"
+ok "the gradient of a norm, 8 rows of 32000: parts" chosen 3 "rows in parts" $o rows=8 columns=32000
+ok "or 1024 rows of 50257: a block each" chosen 1 "a block for each row" $o rows=1024 columns=50257
+# Across memory alike.
+echo 'local nn = require "nn"
+local cfg = nn.config{columns = 2049, rows = 1024}
+nn.output("y", nn.input("x", {cfg.columns, cfg.rows}):softmax(1))' >"$work/down.lua"
+ok "1024 columns of 2049: a block for a few" chosen 1 "a block for each row" "$work/down.lua"
+ok "which is right" run "$work/down.lua" --set rows=64
+ok "7 columns of 2048: parts" chosen 2 "rows in parts" "$work/down.lua" --set rows=7 columns=2048
+ok "which is right" run "$work/down.lua" --set rows=7 columns=2048
+# A dot product of any length uses more than one tile of a matrix product.
+echo 'local nn = require "nn"
+nn.output("y", nn.input("x", {1, 65536}):linear("dot", {out = 8}))' >"$work/dot.lua"
+dot() {
+  build/nngen show "$work/dot.lua" | grep -q "mul+reduce_sum" && run "$work/dot.lua"
+}
+ok "products of long vectors are sums" dot
 by_hand() { # a softmax written out, over rows that registers do not hold: it reads them twice
   local got
   got=$(build/nngen show tests/models/wide_rows.lua --set only=softmax columns=$1 |
