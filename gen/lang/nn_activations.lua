@@ -3,7 +3,7 @@
 -- must not be infinite.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, define, is_float = tools.fail, tools.define, tools.is_float
+local fail, define, is_float, floats = tools.fail, tools.define, tools.is_float, tools.floats
 
 define("relu(x: tensor)", "F.relu, nn.ReLU", function(x)
   return is_float(x) and op.relu(x) or op.max(x, 0)
@@ -55,12 +55,15 @@ define("selu(x: tensor)", "F.selu, nn.SELU", function(x)
 end)
 -- approximate: "none" is x * Phi(x) by erf, "tanh" its approximation.
 define("gelu(x: tensor, approximate: none/tanh = none)", "F.gelu, nn.GELU", function(x, approximate)
+  floats("gelu", x)
   if approximate == "none" then return x * 0.5 * (1 + op.erf(x * 0.7071067811865476)) end
   return x * 0.5 * (1 + op.tanh((x + x * x * x * 0.044715) * 0.7978845608028654))
 end)
 define("sigmoid|expit(x: tensor)", "torch.sigmoid, nn.Sigmoid, torch.special.expit", op.sigmoid)
 -- x * sigmoid(x).
-define("silu|swish(x: tensor)", "F.silu, nn.SiLU", op.silu)
+define("silu|swish(x: tensor)", "F.silu, nn.SiLU", function(x)
+  return op.silu(floats("silu", x))
+end)
 
 -- log(1 + exp(x)): of no x too large, and exact where it is small. Its derivative is not that of
 -- |x|, which has none at 0.
@@ -78,7 +81,9 @@ end)
 -- log(sigmoid(x)).
 define("logsigmoid(x: tensor)", "F.logsigmoid, nn.LogSigmoid", function(x) return -softplus(-x) end)
 -- x * tanh(softplus(x)).
-define("mish(x: tensor)", "F.mish, nn.Mish", function(x) return x * op.tanh(softplus(x)) end)
+define("mish(x: tensor)", "F.mish, nn.Mish", function(x)
+  return floats("mish", x) * op.tanh(softplus(x))
+end)
 -- x / (1 + |x|).
 define("softsign(x: tensor)", "F.softsign, nn.Softsign", function(x)
   return x / (op.abs(x) + 1.0)

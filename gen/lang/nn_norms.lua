@@ -3,6 +3,7 @@
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, define_functional = tools.fail, tools.define, tools.define_functional
+local floats = tools.floats
 
 -- Of the batch: mean and variance of each channel, as sums of distances from the running mean,
 -- which a convolution's kernel adds up as it stores. Little is cancelled, as that is near the mean.
@@ -32,7 +33,7 @@ local function batch_norm(rank)
   local what = "batch_norm" .. rank .. "d"
   local layout = (rank == 1 and "(N, C) or " or "") .. tools.layouts[rank]
   return function(x, o)
-    local dims = shape(x)
+    local dims = shape(floats(what, x))
     local c, n = dims[2], (dims[1] or 1) * tools.product(dims, 3)
     if #dims ~= rank + 2 and not (rank == 1 and #dims == 2) then
       fail("%s: wants %s, not %s", what, layout, tostring(x))
@@ -95,7 +96,7 @@ define_functional([[batch_norm(x: tensor, running_mean: tensor = nil, running_va
                   weight: tensor = nil, bias: tensor = nil, training: boolean = false,
                   momentum: chance = 0.1, eps: number = 1e-5)]],
                   "F.batch_norm", function(x, mean, var, weight, bias, training, momentum, eps)
-  local dims = shape(x)
+  local dims = shape(floats("batch_norm", x))
   if #dims < 2 then fail("batch_norm: wants (N, C, ...), not %s", tostring(x)) end
   tools.want_sizes("batch_norm", {dims[2]}, {running_mean = mean, running_var = var,
                                              weight = weight, bias = bias})
@@ -137,7 +138,7 @@ end
 -- The last dimensions of x: `sizes` if given, else one. Returns them, their bits, how many
 -- elements.
 local function last_dims(what, x, sizes)
-  local dims = shape(x)
+  local dims = shape(floats(what, x))
   if type(sizes) == "number" then sizes = {sizes} end
   if sizes ~= nil and type(sizes) ~= "table" then
     fail("%s: shape = %s: wants sizes", what, tools.said(sizes))
@@ -190,7 +191,7 @@ end)
 -- Of (N, C, ...): over the channels of each of `groups` groups and all behind them. weight and bias,
 -- of each channel, or nil, are taken in before the groups are undone: so all of it is one kernel.
 local function grouped(what, x, groups, eps, weight, bias)
-  local dims = shape(x)
+  local dims = shape(floats(what, x))
   if #dims < 2 then fail("%s: wants (N, C, ...), not %s", what, tostring(x)) end
   if dims[2] < 1 or dims[2] % groups ~= 0 then
     fail("%s: groups = %d does not divide the channels of %s", what, groups, tostring(x))

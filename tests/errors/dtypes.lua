@@ -24,3 +24,13 @@ if case == "literals" then nn.output("y", nn.where(b, i, -3000000000)) end
 if case == "where" then nn.output("y", nn.where(i:float(), i, 0)) end
 if case == "fill" then nn.output("y", i:masked_fill(i, 0)) end
 if case == "scatter" then nn.output("y", i:masked_scatter(i, i)) end
+local images = nn.input("images", {2, 4, 3, 3}, {dtype = "i32"})
+if case == "batch_norm2d" then nn.output("y", images:batch_norm2d("bn")) end
+if case == "batch_norm" then nn.output("y", nn.functional.batch_norm(images, nil, nil, {training = true})) end
+if case == "layer_norm" then nn.output("y", i:layer_norm("ln")) end
+if case == "rms_norm" then nn.output("y", i:rms_norm("rms")) end
+if case == "group_norm" then nn.output("y", images:group_norm("gn", {groups = 2})) end
+if case == "instance_norm2d" then nn.output("y", images:instance_norm2d("in")) end
+if case == "gelu" then nn.output("y", i:gelu()) end
+if case == "silu" then nn.output("y", i:silu()) end
+if case == "mish" then nn.output("y", b:mish()) end
