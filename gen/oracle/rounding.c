@@ -40,6 +40,22 @@ static void nudge_all(const Nudge *by, int node, double *value, int64_t count) {
     if (isfinite(value[i])) value[i] += value[i] * kUnits * by->unit * error_of(by, node, i);
 }
 
+// Adds or subtracts n one value of another shape to many, as a mean?
+static bool shifts(const Node *n) {
+  bool adds = n->op->cls == OpMap && n->op->flags & (FlagAdd | FlagSub) && n->nin == 2;
+  return adds && (type_count(&n->in[0]->type) < type_count(&n->type) ||
+                  type_count(&n->in[1]->type) < type_count(&n->type));
+}
+
+// x - m, for one m, is rounded alike for all x between two powers of two, which lie on one grid:
+// in a random trial, too, such errors are all up, or all down, whatever the sign of the values.
+// NOTE: of 40001 normal numbers less their mean they added up to 20 times what random ones do.
+static void nudge_shifted(const Nudge *by, double *value, int64_t count) {
+  double sign = by->how % 2 ? -1 : 1;
+  for (int64_t i = 0; i < count; i++)
+    if (isfinite(value[i])) value[i] += sign * fabs(value[i]) * by->unit;
+}
+
 // A sum is off by the rounding of its parts, which may be much beside it: by as much as if its
 // terms were off, and each element of a running sum by itself.
 static void nudge_terms(const Nudge *by, Node *n, double *value) {
@@ -52,7 +68,7 @@ static void nudge_terms(const Nudge *by, Node *n, double *value) {
   eval_node(by->graph->c, n, by->value);
   for (int64_t i = 0; i < type_count(&n->type); i++)
     if (isfinite(value[i]))
-      value[i] += fabs(by->value[n->id][i] - value[i]) * error_of(by, n->id, i);
+      value[i] += copysign(by->value[n->id][i] - value[i], error_of(by, n->id, i));
   free(by->value[n->id]);
   free(by->value[x->id]);
   by->value[x->id] = exact, by->value[n->id] = value;
@@ -97,7 +113,10 @@ static void nudge(void *user, const Node *n, double *value) {
   if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
   if (n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter) // CLASS
     nudge_terms(by, by->graph->nodes[n->id], value);
-  nudge_all(by, n->id, value, type_count(&n->type));
+  if (by->how >= 2 && shifts(n))
+    nudge_shifted(by, value, type_count(&n->type));
+  else
+    nudge_all(by, n->id, value, type_count(&n->type));
 }
 
 // What an element may be: within `may` of `nearest`, the one of the exact value and those behind a

@@ -16,6 +16,8 @@ for case in digits edges difference sums; do
 done
 ok "rounding: largest" run largest
 ok "rounding: largest, a wrong kernel" fails 1 "wrong result" run largest true
+ok "rounding: moments" run moments
+ok "rounding: moments, a wrong kernel" fails 1 "wrong result" run moments true
 ok "rounding: places" run places false --dtype bf16
 long && ok "rounding: steep" run steep false --dtype bf16
 ok "rounding: steeper" run steeper false --dtype bf16
