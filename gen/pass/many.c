@@ -10,6 +10,7 @@
 // Node.blocks), all of a kernel alike, and groups are made once more.
 #include "pass.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 // Has n as many elements as the rows, in whatever shape it is seen?
@@ -213,8 +214,8 @@ static bool may_pay(const Group *rows, const Arch *arch, double seconds) {
 static bool choose(Group *rows) {
   enum { kMicro = 1000000 };
   // Rows that registers hold have more threads where that is much cheaper (sched_row.c), and so
-  // have they parts; what the model may err by is no reason for more kernels.
-  const double much = 0.8, surely = 0.95;
+  // have they parts; what the model may err by, of short kernels, is no reason for more of them.
+  const double much = 0.8, err = 0.05;
   const Arch *arch = rows->graph->c->options.arch;
   const Type *full = &rows->anchor->in[0]->type;
   bool held = type_innermost_in(full, rows->anchor->attr.axes) &&
@@ -224,7 +225,8 @@ static bool choose(Group *rows) {
   if (!may_pay(rows, arch, one)) return false;
   int kernels;
   double many = many_seconds(rows, &kernels);
-  bool cheaper = many < one * (held ? much : kernels > 1 ? surely : 1);
+  double least = kernels > 1 ? fmin(err * one, arch->launch_gap / 2) : 0;
+  bool cheaper = held ? many < much * one : many < one - least;
   const char *format = cheaper ? "rows in parts, by template reduce: %.2f us modelled; by rowwise, "
                                  "a block for each: %.2f"
                                : "a block for each row, by template rowwise: %.2f us modelled; by "
