@@ -96,7 +96,12 @@ static bool in_sweep(const Rows *r, const Node *n, int p) {
   return n->sweep == p && (is_full(r, n) || is_reduction(n));
 }
 
-// Computes what belongs to sweep p, keeps what later ones need, makes the state of each element.
+// What a thread accumulates in sweep p.
+static const char *so_far(const Rows *r, int p) {
+  return arena_printf(r->e->c->arena, r->sweeps[p].run ? "run_%d" : "sums_%d", p);
+}
+
+// Computes what belongs to sweep p, keeps what later ones need, adds each element to the states.
 static bool put_elements(Rows *r, Scope *s, int p) {
   const Group *g = r->e->g;
   bool any = false;
@@ -112,7 +117,10 @@ static bool put_elements(Rows *r, Scope *s, int p) {
   for (int i = 0; i < r->sweeps[p].count; i++) {
     const Member *m = &r->sweeps[p].member[i];
     const char *value = expr_value(s, m->value, r->full_at);
-    states_element(&r->sweeps[p], m, "one", value, place, &s->body);
+    if (r->sweeps[p].run)
+      states_add_element(&r->sweeps[p], m, so_far(r, p), value, &s->body);
+    else
+      states_element(&r->sweeps[p], m, "one", value, place, &s->body);
   }
   return any;
 }
@@ -221,6 +229,9 @@ static void find_states(Rows *r) {
     r->sweeps[p] = (States){.group = g, .type = arena_printf(r->e->c->arena, "Sums%d", p)};
   for (int i = 0; i < g->nnodes; i++)
     if (is_reduction(g->nodes[i])) states_add(&r->sweeps[g->nodes[i]->sweep], g->nodes[i]);
+  for (int p = 0; p < r->nsweeps; p++)
+    if (states_have_runs(&r->sweeps[p]))
+      r->sweeps[p].run = arena_printf(r->e->c->arena, "Run%d", p);
 }
 
 static void put_sweeps(Rows *r) { // k.sweeps[1..]
@@ -230,7 +241,9 @@ static void put_sweeps(Rows *r) { // k.sweeps[1..]
   for (int p = 0; p < r->nsweeps; p++) {
     lua_newtable(lua);
     if (r->sweeps[p].count) hole_text(r->e, "type", r->sweeps[p].type);
-    hole_text(r->e, "sums", arena_printf(r->e->c->arena, "sums_%d", p));
+    if (r->sweeps[p].run) hole_text(r->e, "run", r->sweeps[p].run);
+    hole_text(r->e, "so_far", so_far(r, p));
+    hole_text(r->e, "sums", arena_printf(r->e->c->arena, "sums_%d", p)); // what the row comes to
     put_sweep(r, p);
     put_values(r, p);
     lua_seti(lua, -2, p + 1);

@@ -262,9 +262,9 @@ local moments = {name = "moments",
    ref_init = 0, ref = function(count, mean, rest, m2, x)
      return m2 + (x - mean) * (x - mean) * count / (count + 1)
    end}}
-op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 24, flags = {"one"},
+op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10, flags = {"one"},
    result = "a.mean + a.rest", ref_result = function(count, mean, rest, m2) return mean end}
-op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 24,
+op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10,
    result = "a.m2 / a.count", ref_result = function(count, mean, rest, m2) return m2 / count end}
 
 -- The place of the largest and the smallest element: the lowest one; NaN before all, as in NumPy.

@@ -2,13 +2,19 @@
 //@ -- parts/first.cu, whose rows have a warp or less each.
 //@ local per_row = k.threads // k.rows
 //@ local cut = per_row * k.items * k.lanes ~= k.columns   -- the last accesses lie past the end
+//@ local of_run = math.max(64 // k.lanes, 1)  -- accesses: runs have some dozens of elements
+//@ local runs = k.items > of_run
 $(k.decode)
 $(k.declare)
 $(k.first)
 //@ for _, sweep in ipairs(k.sweeps) do
 //@   if sweep.type then
+  $(sweep.run or sweep.type) $(sweep.so_far);
+  clear($(sweep.so_far));
+//@     if sweep.run and runs then
   $(sweep.type) $(sweep.sums);
   clear($(sweep.sums));
+//@     end
 //@   end
 //@   if sweep.any then
 #pragma unroll$(k.unroll)
@@ -23,18 +29,29 @@ $(sweep.decode)
 $(sweep.loads)
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-//@     if sweep.type then
+//@     if sweep.type and not sweep.run then
       $(sweep.type) one;
 //@     end
 $(sweep.body)
-//@     if sweep.type then
+//@     if sweep.type and not sweep.run then
       $(sweep.sums) = combine($(sweep.sums), one);
 //@     end
     }
 $(sweep.stores)
+//@     if sweep.run and runs then
+    if (item % $(of_run) == $(of_run - 1)) {
+      $(sweep.sums) = combine($(sweep.sums), whole($(sweep.so_far)));
+      clear($(sweep.so_far));
+    }
+//@     end
   }
 //@   end
 //@   if sweep.type then
+//@     if sweep.run and runs then
+  $(sweep.sums) = combine($(sweep.sums), whole($(sweep.so_far)));
+//@     elseif sweep.run then
+  $(sweep.type) $(sweep.sums) = whole($(sweep.so_far));
+//@     end
 //@     if k.across then
   __shared__ $(sweep.type) part_$(sweep.sums)[kRowThreads * kRowsPerBlock];
   $(sweep.sums) = column_join<kRowThreads, kRowsPerBlock>($(sweep.sums), part_$(sweep.sums));

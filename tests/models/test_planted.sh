@@ -216,7 +216,7 @@ fault "reduce: a barrier is missing" templates/lib/reduce.cuh \
   '/shared\[(o \* kLeft + r) \* kColumns + column\] = /{n;s/nn_sync();//}' \
   reduces
 fault "reduce: a run that is never added" templates/lib/reduce.cuh \
-  's/acc\[o\] = append(acc\[o\], run\[o\]);/;/' reduces rows=2 columns=30 depth=1000
+  's/acc\[o\] = append(acc\[o\], whole(run\[o\]));/;/' reduces rows=2 columns=30 depth=1000
 heads() { run tests/models/attend.lua --dtype fp16 --set form=$1 N=150 M=150; }
 sound "no fault, no complaint about attention" heads causal
 sound "no fault, no complaint about attention with steep scores" heads unscaled

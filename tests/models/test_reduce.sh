@@ -264,8 +264,9 @@ for name in softmax layer_norm; do
   ok "which is right, of 132 rows" run $o rows=132 columns=50257
 done
 o="tests/models/long_rows.lua --set only=layer_norm"
-ok "layer_norm, 8 rows of 32000: parts" chosen 2 "rows in parts" $o rows=8 columns=32000
-ok "which is right" run $o rows=8 columns=32000
+ok "layer_norm, 8 rows of 65536: parts" chosen 2 "rows in parts" $o rows=8 columns=65536
+ok "which is right" run $o rows=8 columns=65536
+long && ok "rows of several runs of moments a thread" run $o rows=140 columns=66001
 o="tests/models/long_rows.lua --set only=norm_grad"
 ok "the gradient of a norm, 8 rows of 32000: parts" chosen 3 "rows in parts" $o rows=8 columns=32000
 ok "or 1024 rows of 50257: a block each" chosen 1 "a block for each row" $o rows=1024 columns=50257
