@@ -95,6 +95,12 @@ const char *expr_compute_type(const Node *n); // of its values in a kernel: floa
 // An op's CUDA text with the arguments (names, literals or calls) in place of $1 $2 ..
 const char *expr_substitute(Arena *arena, const char *cuda, const char *const *args);
 bool expr_mentions(const char *text, const char *word);
+// expr_moves.c: the same of a move.
+const char *expr_moved(Scope *s, const Node *n, const Index *at);
+Arena *scope_arena(const Scope *s);
+const char *scope_find(const Scope *s, const Node *n, const Index *at); // bound before; null: not
+void scope_note_inner(Scope *s, const char *name); // it is there in the loop over lanes alone
+bool scope_is_inner(const Scope *s, const char *offset); // does it mention such a name?
 void scope_free(Scope *s);
 
 // ---- emit_monoid.c: what the threads of a kernel accumulate ------------------------------------

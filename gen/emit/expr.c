@@ -1,10 +1,8 @@
 // expr.c: fused expressions as CUDA text. expr_value walks from a node back to the values its group
-// reads, and writes one statement per op, named as the model names it. Moves (reshape, permute,
-// slice, concat, pad) become index arithmetic: nothing is ever copied for them.
+// reads, and writes one statement per op, named as the model names it; moves are expr_moves.c's.
 #include "emit.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +14,7 @@ const char *expr_ctype(Dtype dtype) {
   return names[dtype];
 }
 
-static Arena *arena_of(const Scope *s) {
+Arena *scope_arena(const Scope *s) {
   return s->group->graph->arena;
 }
 
@@ -101,7 +99,7 @@ const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_
   for (int i = 0; i < t->rank; i++) {
     int d = t->order[i];
     if (at[d].lane) *lane_step += stride[d];
-    offset = index_sum(arena_of(s), offset, index_scaled(arena_of(s), at[d].text, stride[d]));
+    offset = index_sum(scope_arena(s), offset, index_scaled(scope_arena(s), at[d].text, stride[d]));
   }
   return is_flat(s, t, at) ? s->flat : offset;
 }
@@ -175,12 +173,12 @@ void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
 }
 
 // Indices that are computed inside the lane loop: what is read at them is read there.
-static void note_inner(Scope *s, const char *name) {
-  s->inner = arena_grow(arena_of(s), s->inner, s->ninner, sizeof *s->inner);
+void scope_note_inner(Scope *s, const char *name) {
+  s->inner = arena_grow(scope_arena(s), s->inner, s->ninner, sizeof *s->inner);
   s->inner[s->ninner++] = name;
 }
 
-static bool is_inner(const Scope *s, const char *offset) {
+bool scope_is_inner(const Scope *s, const char *offset) {
   bool inner = expr_mentions(offset, "j");
   for (int i = 0; i < s->ninner && !inner; i++) inner = expr_mentions(offset, s->inner[i]);
   return inner;
@@ -201,7 +199,7 @@ static bool is_read(const Scope *s, const char *pred) {
   return !s->pred[length] || !strncmp(s->pred + length, " && ", 4);
 }
 
-static const char *find_bound(const Scope *s, const Node *n, const Index *at) {
+const char *scope_find(const Scope *s, const Node *n, const Index *at) {
   for (int i = s->nbound - 1; i >= 0; i--) {
     const struct Bound *b = &s->bound[i];
     if (b->node == n && same_index(b->at, at, n->type.rank) && is_read(s, b->pred)) return b->text;
@@ -248,7 +246,7 @@ static const char *loaded(const Node *n) {
 // Where n's first element is, as a pointer that can be indexed.
 static const char *place_of(const Scope *s, const Node *n, int64_t first) {
   const char *pointer = expr_pointer(s->group, n);
-  return first ? arena_printf(arena_of(s), "(%s + %lld)", pointer, (long long)first) : pointer;
+  return first ? arena_printf(scope_arena(s), "(%s + %lld)", pointer, (long long)first) : pointer;
 }
 
 // Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
@@ -258,7 +256,7 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
   const Type *memory = view_memory(n, &first);
   const char *offset = expr_offset(s, memory, at, &step), *pointer = place_of(s, n, first);
   const char *name = expr_local(s->group, n), *type = expr_compute_type(n), *value = loaded(n);
-  Arena *arena = arena_of(s);
+  Arena *arena = scope_arena(s);
   const char *near = s->brought && !s->pred ? s->brought(s, n, pointer, offset) : NULL;
   if (near) {
     buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, type, name, near);
@@ -271,9 +269,9 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
     buffer_put(&s->body, "%sconst %s %s = %s ? %s(%s[%s]) : %s;\n", s->indent, type, name, s->pred,
                value, pointer, index_sum(arena, offset, lane),
                expr_literal(arena, 0, n->type.dtype));
-  } else if (step == 0 && !is_inner(s, offset)) {
+  } else if (step == 0 && !scope_is_inner(s, offset)) {
     buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
-  } else if (step == 1 && s->lanes > 1 && aligned(s, memory, first, at) && !is_inner(s, offset)) {
+  } else if (step == 1 && s->lanes > 1 && aligned(s, memory, first, at) && !scope_is_inner(s, offset)) {
     buffer_put(&s->loads, "  const Vec<%s, %d> %s = %s(nn_load<%d>(%s + %s));\n", type, s->lanes,
                name, value, s->lanes, pointer, offset);
     return arena_printf(arena, "%s[j]", name);
@@ -302,12 +300,12 @@ static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
   const Node *from = n->in[i];
   Dtype wanted = type_compute(type_operand(n, i));
   if (from->op->cls == OpSource && from->op->form == SourceConst)
-    return expr_literal(arena_of(s), from->attr.value, wanted);
+    return expr_literal(scope_arena(s), from->attr.value, wanted);
   Index in[MaxRank];
   expr_broadcast(&n->type, &from->type, at, in);
   const char *text = expr_value(s, from, in);
   if (type_compute(from->type.dtype) == wanted) return text;
-  return arena_printf(arena_of(s), "nn_to<%s>(%s)", expr_ctype(wanted), text);
+  return arena_printf(scope_arena(s), "nn_to<%s>(%s)", expr_ctype(wanted), text);
 }
 
 // What a conversion to n's dtype makes of a value.
@@ -315,9 +313,9 @@ static const char *converted(Scope *s, const Node *n, const char *value) {
   Dtype dtype = (Dtype)n->attr.dtype;
   bool rounds = dtype == DtF16 || dtype == DtBf16;
   if (rounds && is_float(n->in[0]))
-    return arena_printf(arena_of(s), "nn_float(nn_cast<%s>(%s))", expr_ctype(dtype), value);
+    return arena_printf(scope_arena(s), "nn_float(nn_cast<%s>(%s))", expr_ctype(dtype), value);
   if (type_compute(n->in[0]->type.dtype) == type_compute(dtype)) return value;
-  return arena_printf(arena_of(s), "nn_to<%s>(%s)", expr_ctype(type_compute(dtype)), value);
+  return arena_printf(scope_arena(s), "nn_to<%s>(%s)", expr_ctype(type_compute(dtype)), value);
 }
 
 static const char *map_value(Scope *s, const Node *n, const Index *at) {
@@ -333,177 +331,23 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
   bool narrow = n->op->narrow && (n->type.dtype == DtF16 || n->type.dtype == DtBf16);
   const char *cuda = wraps ? n->op->wraps : narrow ? n->op->narrow : n->op->cuda;
   buffer_put(s->first ? &s->loads : &s->body, "%sconst %s %s = %s;\n", s->first ? "  " : s->indent,
-             expr_compute_type(n), name, expr_substitute(arena_of(s), cuda, args));
+             expr_compute_type(n), name, expr_substitute(scope_arena(s), cuda, args));
   return name;
-}
-
-// ---- moves ------------------------------------------------------------------------------------
-
-static const char *both(Arena *a, const char *x, const char *y) {
-  return x ? arena_printf(a, "%s && %s", x, y) : y;
-}
-
-// Elements outside the source are 0 and are not read.
-static const char *pad_value(Scope *s, const Node *n, const Index *at) {
-  const Type *from = &n->in[0]->type;
-  Index in[MaxRank];
-  const char *inside = NULL, *outer = s->pred;
-  for (int d = 0; d < from->rank; d++) {
-    in[d] = index_shifted(arena_of(s), at[d], -n->attr.dims[d]);
-    if (n->attr.dims[d] || n->attr.ends[d])
-      inside = both(arena_of(s), inside,
-                    arena_printf(arena_of(s), "unsigned(%s) < %lldu",
-                                 index_whole(arena_of(s), in[d]), (long long)from->dim[d]));
-  }
-  if (inside) s->pred = both(arena_of(s), outer, inside);
-  const char *value = expr_value(s, n->in[0], in);
-  s->pred = outer;
-  const char *zero = expr_literal(arena_of(s), 0, n->type.dtype);
-  return inside ? arena_printf(arena_of(s), "(%s ? %s : %s)", inside, value, zero) : value;
-}
-
-// Are all indices of the part, moved as `at` says, among the `size` first ones?
-static bool part_within(const Scope *s, Index at, int64_t size) {
-  size_t length = s->part ? strlen(s->part) : 0;
-  if (!s->part || strncmp(at.text, s->part, length)) return false;
-  const char *rest = at.text + length;
-  char *end = (char *)rest;
-  bool shifted = *rest == ' ' && strchr("+-", rest[1]) && rest[2] == ' ';
-  int64_t by = shifted ? strtoll(rest + 3, &end, 10) * (rest[1] == '-' ? -1 : 1) : 0;
-  return !*end && s->part_begin + by >= 0 && s->part_end + by <= size;
-}
-
-// The one input of a concat that holds all of the part; null: none does.
-static const char *part_value(Scope *s, const Node *n, const Index *at) {
-  int64_t axis = n->attr.axis, begin = 0;
-  for (int i = 0; i < n->nin; i++) {
-    Index in[MaxRank];
-    memcpy(in, at, sizeof *at * (size_t)n->type.rank);
-    in[axis] = index_shifted(arena_of(s), at[axis], -begin);
-    if (part_within(s, in[axis], n->in[i]->type.dim[axis]))
-      return expr_value(s, n->in[i], in);
-    begin += n->in[i]->type.dim[axis];
-  }
-  return NULL;
-}
-
-static const char *concat_value(Scope *s, const Node *n, const Index *at) {
-  int64_t axis = n->attr.axis, begin = 0;
-  const char *whole = part_value(s, n, at);
-  if (whole) return whole;
-  const char *outer = s->pred, *name = expr_local(s->group, n), *chain = "";
-  for (int i = 0; i < n->nin; i++) {
-    const Type *from = &n->in[i]->type;
-    Index in[MaxRank];
-    memcpy(in, at, sizeof *at * (size_t)from->rank);
-    in[axis] = index_shifted(arena_of(s), at[axis], -begin);
-    const char *mine = arena_printf(arena_of(s), "unsigned(%s) < %lldu",
-                                    index_whole(arena_of(s), in[axis]), (long long)from->dim[axis]);
-    s->pred = both(arena_of(s), outer, mine);
-    const char *value = expr_value(s, n->in[i], in);
-    chain = i + 1 < n->nin ? arena_printf(arena_of(s), "%s%s ? %s : ", chain, mine, value)
-                           : arena_printf(arena_of(s), "%s%s", chain, value);
-    begin += from->dim[axis];
-  }
-  s->pred = outer;
-  buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name, chain);
-  return name;
-}
-
-// Where the input of a reshape, permutation or slice has the element `at`.
-static void moved_from(const Scope *s, const Node *n, const Index *at, Index *in) {
-  if (n->op->form == MoveReshape)
-    index_reshape(arena_of(s), &n->type, &n->in[0]->type, s->part ? s->lanes : 1, at, in);
-  for (int d = 0; d < n->type.rank && n->op->form == MovePermute; d++) in[n->attr.dims[d]] = at[d];
-  for (int d = 0; d < n->type.rank && n->op->form == MoveSlice; d++)
-    in[d] = index_shifted(arena_of(s), at[d], n->attr.dims[d]);
-}
-
-// Is n at this index the same for all lanes, made by maps and moves of what is at hand before their
-// loop? No more than *left nodes are asked.
-static bool comes_first(const Scope *s, const Node *n, const Index *at, int *left) {
-  for (int d = 0; d < n->type.rank; d++)
-    if (at[d].lane || is_inner(s, at[d].text)) return false;
-  const char *bound = find_bound(s, n, at);
-  if (bound) return expr_mentions(s->loads.text ? s->loads.text : "", bound);
-  if (n->op->cls == OpSource || n->group != s->group) return true;
-  bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice;
-  bool first = (n->op->cls == OpMap || moves) && (*left)-- > 0;
-  for (int i = 0; first && i < n->nin; i++) {
-    Index in[MaxRank];
-    if (moves)
-      moved_from(s, n, at, in);
-    else
-      expr_broadcast(&n->type, &n->in[i]->type, at, in);
-    first = comes_first(s, n->in[i], in, left);
-  }
-  return first;
-}
-
-// Where a gather reads: before the lane loop, if it can be, so that lanes are read as a vector.
-static const char *id_value(Scope *s, const Node *ids, const Index *at) {
-  int left = 32;
-  bool outer = s->first;
-  s->first = outer || (s->lanes > 1 && !s->pred && !s->brought && comes_first(s, ids, at, &left));
-  const char *id = expr_value(s, ids, at);
-  s->first = outer;
-  return id;
-}
-
-// The element of a gather: where it is along the axis is a value of its own. Where nothing is read,
-// at the rim of a tile or beside what is padded, a computed id may be none.
-static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
-  const Node *x = n->in[0], *ids = n->in[1];
-  int axis = (int)n->attr.axis, more = n->op->form == MoveGather ? ids->type.rank : 1;
-  Index in[MaxRank], id_at[MaxRank];
-  for (int d = 0; d < ids->type.rank; d++)
-    id_at[d] =
-        ids->type.dim[d] == 1 ? (Index){"0", false} : at[n->op->form == MoveGather ? axis + d : d];
-  const char *id = id_value(s, ids, id_at), *name = expr_name(s->group, "id");
-  bool inside = !s->pred && s->lanes > 1 && expr_mentions(id, "j");
-  bool hoisted = !s->pred && !inside && expr_mentions(s->loads.text ? s->loads.text : "", id);
-  const char *guard = s->pred ? arena_printf(arena_of(s), "%s ? ", s->pred) : "";
-  buffer_put(hoisted ? &s->loads : &s->body, "%sconst int %s = %snn_index(%s, %lld)%s;\n",
-             hoisted ? "  " : s->indent, name, guard, id, (long long)x->type.dim[axis],
-             s->pred ? " : 0" : "");
-  if (!hoisted) note_inner(s, name);
-  for (int d = 0; d < x->type.rank; d++)
-    in[d] = d == axis               ? (Index){name, false}
-            : x->type.dim[d] == 1   ? (Index){"0", false}
-            : d < axis || more == 1 ? at[d]
-                                    : at[d + more - 1];
-  return expr_value(s, x, in);
-}
-
-static const char *move_value(Scope *s, const Node *n, const Index *at) {
-  Index in[MaxRank];
-  switch (n->op->form) {
-  case MovePad:
-    return pad_value(s, n, at);
-  case MoveConcat:
-    return concat_value(s, n, at);
-  case MoveGather:
-  case MoveAlong:
-    return gathered_value(s, n, at);
-  default:
-    moved_from(s, n, at, in);
-    return expr_value(s, n->in[0], in);
-  }
 }
 
 const char *expr_value(Scope *s, const Node *n, const Index *at) {
   if (n->op->cls == OpSource && n->op->form == SourceConst)
-    return expr_literal(arena_of(s), n->attr.value, n->type.dtype);
+    return expr_literal(scope_arena(s), n->attr.value, n->type.dtype);
   if (n->op->cls == OpSource && n->op->form == SourceIndex)
-    return index_atom(arena_of(s), index_whole(arena_of(s), at[n->attr.axis]));
-  const char *text = find_bound(s, n, at);
+    return index_atom(scope_arena(s), index_whole(scope_arena(s), at[n->attr.axis]));
+  const char *text = scope_find(s, n, at);
   if (text) return text;
   if (n->group != s->group)
     text = load(s, n, at);
   else if (n->op->cls == OpMap)
     text = map_value(s, n, at);
   else if (n->op->cls == OpMove)
-    text = move_value(s, n, at);
+    text = expr_moved(s, n, at);
   else if (s->reduced)
     return s->reduced(s, n, at);
   else
@@ -520,14 +364,14 @@ const char *expr_as_tf32(Arena *a, const char *value) {
 
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
   int64_t step, first;
-  if (n->tf32) value = expr_as_tf32(arena_of(s), value);
+  if (n->tf32) value = expr_as_tf32(scope_arena(s), value);
   const Node *stored = group_stored(s->group, n);
   const Type *as = view_memory(stored, &first); // it lies as this one
   const char *offset = expr_offset(s, as, at, &step), *type = expr_ctype(n->type.dtype);
   const char *pointer = place_of(s, n, first), *cast = expr_cast(n);
   if (step == 1 && s->lanes > 1 && aligned(s, as, first, at)) {
     const char *word = expr_pointer(s->group, n) + strlen("g_");
-    const char *name = expr_name(s->group, arena_printf(arena_of(s), "%s_out", word));
+    const char *name = expr_name(s->group, arena_printf(scope_arena(s), "%s_out", word));
     buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", expr_compute_type(n), s->lanes, name);
     buffer_put(&s->body, "%s%s[j] = %s;\n", s->indent, name, value);
     buffer_put(stores, "  nn_store<%d>(%s + %s, %s<%s>(%s));\n", s->lanes, pointer, offset, cast,
@@ -536,7 +380,7 @@ void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const 
   }
   const char *lane = s->lanes == 1 || step == 0 ? "0"
                      : step == 1                ? "j"
-                                 : arena_printf(arena_of(s), "j * %lld", (long long)step);
+                                 : arena_printf(scope_arena(s), "j * %lld", (long long)step);
   buffer_put(&s->body, "%s%s[%s] = %s<%s>(%s);\n", s->indent, pointer,
-             index_sum(arena_of(s), offset, lane), cast, type, value);
+             index_sum(scope_arena(s), offset, lane), cast, type, value);
 }
