@@ -196,9 +196,21 @@ static void check_row(Compiler *c, const Op *op) {
   if (wrong) report(&t, &m);
 }
 
+// The oracle follows what a reduction's functions do to one value, for all of them.
+static void check_reduction(Compiler *c, const Op *op) {
+  if (program_of(c, op)->ok) return;
+  err_at(c, op->loc,
+         "op '%s': a reduction's ref and ref_result compute with + - * / ^, math.min, max, exp, "
+         "log, sqrt, abs, sin, cos, with floor(x), tanh(x) and where(lt(a, b), x, y): without "
+         "`if`, `and`, `or`, math.floor",
+         op->name);
+}
+
 void gradients_check(Compiler *c) {
   Graph *model = c->graph;
-  for (int i = 0; i < c->nops; i++)
+  for (int i = 0; i < c->nops; i++) {
+    if (c->ops[i]->user && c->ops[i]->cls == OpReduce) check_reduction(c, c->ops[i]);
     if (c->ops[i]->user && c->ops[i]->grad != LUA_NOREF) check_row(c, c->ops[i]);
+  }
   c->graph = model;
 }

@@ -316,7 +316,8 @@ static Names *reserved_words(Compiler *c) {
       names_reserve(names, emit_index_names(rank)[d]);
       names_reserve(names, arena_printf(c->arena, "at_%s", emit_index_names(rank)[d]));
     }
-  for (int i = 0; i < c->nops; i++) // axes
+  for (int d = 0; maps_leading_name(d); d++) names_reserve(names, maps_leading_name(d)); // axes
+  for (int i = 0; i < c->nops; i++)
     for (int axis = 0; c->ops[i]->maps && axis < c->ops[i]->maps->naxes; axis++)
       names_reserve(names, c->ops[i]->maps->axis[axis]);
   for (int i = 0; asset_name(i); i++) {

@@ -56,13 +56,17 @@ static void fill_dim(Maps *m, const Node *n, int tensor, int d) {
   }
 }
 
+const char *maps_leading_name(int d) {
+  static const char *const names[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"};
+  return d < (int)LENGTH(names) ? names[d] : NULL;
+}
+
 // Dimensions before those of the row: an axis each, which an operand of size 1 there has not.
 static void add_leading(Maps *m, const MapRow *row) {
-  static const char *const names[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"};
   int count = m->rank[MapOut] - row->rank[MapOut];
   for (int d = 0; d < count; d++) {
     if (m->type[MapOut]->dim[d] == 1) continue;
-    m->axis[m->naxes] = (Axis){.name = names[d], .size = m->type[MapOut]->dim[d]};
+    m->axis[m->naxes] = (Axis){.name = maps_leading_name(d), .size = m->type[MapOut]->dim[d]};
     for (int t = 0; t < 3; t++) {
       int of = d - (m->rank[MapOut] - m->rank[t]);
       if (of >= 0 && m->type[t]->dim[of] > 1) m->dim[t][of].by[m->naxes] = 1;

@@ -106,6 +106,9 @@ bool monoid_wants_places(const Monoid *m);          // do its accumulators ask f
 
 // ---- contractions as index maps ----------------------------------------------------------------
 
+// The axis of the d-th dimension before those of a row; null: there are not so many.
+const char *maps_leading_name(int d);
+
 enum { kMostAxes = 16, kMostTerms = 4, kMostMapDims = 4 };
 
 // What a row says of one dimension of a tensor: an index, as a sum of terms, maybe divided. A term

@@ -20,12 +20,13 @@ end
 define("relu6(x: tensor)", "F.relu6, nn.ReLU6", function(x) return between(x, 0, 6) end)
 define("leaky_relu(x: tensor, slope|negative_slope: number = 0.01)",
        "F.leaky_relu, nn.LeakyReLU", function(x, slope)
-  return op.where(op.gt(x, 0), x, x * slope)
+  return op.where(op.gt(floats("leaky_relu", x), 0), x, x * slope)
 end)
 -- The slope drawn between lower and upper in training, else their mean.
 define("rrelu(x: tensor, lower: number = 0.125, upper: number = 0.3333333333333333)",
        "F.rrelu, nn.RReLU", function(x, lower, upper)
   local slope = (lower + upper) / 2
+  floats("rrelu", x)
   if tools.training.active then
     slope = nn.random(shape(x), {seed = tools.training.seed, step = tools.step_now()}) *
         (upper - lower) + lower
@@ -43,15 +44,15 @@ define("prelu(x: tensor, name: name, {count|num_parameters: count = 1, init: num
 end)
 -- x above 0, alpha * (exp(x) - 1) below.
 define("elu(x: tensor, alpha: number = 1)", "F.elu, nn.ELU", function(x, alpha)
-  return op.where(op.gt(x, 0), x, op.expm1(op.min(x, 0.0)) * alpha)
+  return op.where(op.gt(floats("elu", x), 0), x, op.expm1(op.min(x, 0.0)) * alpha)
 end)
 define("celu(x: tensor, alpha: number = 1)", "F.celu, nn.CELU", function(x, alpha)
   if alpha == 0 then fail("celu: alpha = 0: wants another") end
-  return op.where(op.gt(x, 0), x, op.expm1(op.min(x, 0.0) / alpha) * alpha)
+  return op.where(op.gt(floats("celu", x), 0), x, op.expm1(op.min(x, 0.0) / alpha) * alpha)
 end)
 define("selu(x: tensor)", "F.selu, nn.SELU", function(x)
   local alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-  return op.where(op.gt(x, 0), x, op.expm1(op.min(x, 0.0)) * alpha) * scale
+  return op.where(op.gt(floats("selu", x), 0), x, op.expm1(op.min(x, 0.0)) * alpha) * scale
 end)
 -- approximate: "none" is x * Phi(x) by erf, "tanh" its approximation.
 define("gelu(x: tensor, approximate: none/tanh = none)", "F.gelu, nn.GELU", function(x, approximate)
@@ -75,11 +76,13 @@ tools.softplus = softplus
 -- log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold.
 define("softplus(x: tensor, beta: number = 1, threshold: number = 20)",
        "F.softplus, nn.Softplus", function(x, beta, threshold)
-  local wide = x * beta
+  local wide = floats("softplus", x) * beta
   return op.where(op.gt(wide, threshold), x, softplus(wide) * (1 / beta))
 end)
 -- log(sigmoid(x)).
-define("logsigmoid(x: tensor)", "F.logsigmoid, nn.LogSigmoid", function(x) return -softplus(-x) end)
+define("logsigmoid(x: tensor)", "F.logsigmoid, nn.LogSigmoid", function(x)
+  return -softplus(-floats("logsigmoid", x))
+end)
 -- x * tanh(softplus(x)).
 define("mish(x: tensor)", "F.mish, nn.Mish", function(x)
   return floats("mish", x) * op.tanh(softplus(x))
@@ -108,11 +111,11 @@ define("hardtanh(x: tensor, low|min_val: number = -1, high|max_val: number = 1)"
 end)
 -- x / 6 + 1 / 2, from 0 to 1.
 define("hardsigmoid(x: tensor)", "F.hardsigmoid, nn.Hardsigmoid", function(x)
-  return between(x + 3.0, 0.0, 6.0) * (1 / 6)
+  return between(floats("hardsigmoid", x) + 3.0, 0.0, 6.0) * (1 / 6)
 end)
 -- x * hardsigmoid(x).
 define("hardswish(x: tensor)", "F.hardswish, nn.Hardswish", function(x)
-  local y = x * op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6)
+  local y = floats("hardswish", x) * op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6)
   return nn.custom_gradient(y, {x}, function(g) -- of infinities too
     local slope = op.where(op.gt(x, 3.0), 1.0, x * (1 / 3) + 0.5)
     return g * op.where(op.lt(x, -3.0), 0.0, slope)

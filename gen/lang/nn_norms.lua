@@ -283,6 +283,7 @@ define([[local_response_norm(x: tensor, size: count, alpha: number = 1e-4,
   local dims = shape(x)
   if #dims < 3 then fail("local_response_norm: wants (N, C, ...), not %s", tostring(x)) end
   local inner = tools.product(dims, 3)
+  tools.floats("local_response_norm", x)
   local rows = op.reshape(x * x, {dims = {dims[1], 1, dims[2], inner}})
   rows = nn.pad(rows, {0, 0, size // 2, (size - 1) // 2})
   local sum = op.window_sum(rows, {kernel = {size, 1}, stride = {1, 1}, pad = {0, 0, 0, 0},

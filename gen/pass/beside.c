@@ -18,7 +18,7 @@ typedef struct Facts { // of a node, by its id
   Node *reader;        // one that reads it
   Node *biases;        // of a sum of a product and its bias, where all have one: the first product
   Node *next;          // another product of the same left operand, after it
-  bool reduced;        // as a norm's statistics are, by the product itself
+  bool reduced;        // or what maps and reshapes make of it: by the product itself
   int level;           // how many that are no maps or moves lead to it
 } Facts;
 
@@ -92,6 +92,13 @@ static int find_joined(const Beside *s, Node *p, Node **list) {
   return count;
 }
 
+// Does n reduce rows of images, as a product of its own would as it stores them?
+static bool reduces_pixels(const Node *n) {
+  enum { kImage = 4 }; // dimensions
+  int rank = n->op->cls == OpReduce ? n->in[0]->type.rank : 0;
+  return rank >= kImage && n->attr.axes >> (rank - 1) & 1 && n->attr.axes >> (rank - 2) & 1;
+}
+
 static void find_readers(const Graph *g, Beside *s) {
   Node **last = base_alloc((size_t)g->nnodes, sizeof *last); // product of each left operand
   for (int i = 0; i < g->nnodes; i++) {
@@ -100,7 +107,10 @@ static void find_readers(const Graph *g, Beside *s) {
       Facts *in = &s->of[n->in[j]->id];
       in->reduced = in->reduced || n->op->cls == OpReduce;
       in->reader = n;
+      if (in->made_of && reduces_pixels(n)) s->of[in->made_of->id].reduced = true;
     }
+    bool reshape = n->op->cls == OpMove && n->op->form == MoveReshape;
+    if (reshape) s->of[n->id].made_of = s->of[n->in[0]->id].made_of;
     find_level(s, n);
     if (n->uses) find_meeting(s, n);
     if (!may_join(n)) continue;

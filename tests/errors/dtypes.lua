@@ -33,4 +33,6 @@ if case == "group_norm" then nn.output("y", images:group_norm("gn", {groups = 2}
 if case == "instance_norm2d" then nn.output("y", images:instance_norm2d("in")) end
 if case == "gelu" then nn.output("y", i:gelu()) end
 if case == "silu" then nn.output("y", i:silu()) end
+if case == "elu" then nn.output("y", i:elu()) end
+if case == "softplus" then nn.output("y", b:softplus()) end
 if case == "mish" then nn.output("y", b:mish()) end

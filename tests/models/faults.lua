@@ -8,6 +8,12 @@ local cases = {
     local h = nn.exp(nn.input("x0", {4, 7}))
     nn.output("y", nn.input("row_reduce_max", {4, 7}) * (h - h:amax(2, true)))
   end,
+  -- Operands named like the dimensions before those of a product.
+  leading = function()
+    local w, b0, b1 = nn.input("w", {16, 24}), nn.input("b0", {24}), nn.input("b1", {24})
+    nn.output("y", nn.input("x", {3, 36, 16}):matmul(w) + b0)
+    nn.output("z", nn.input("v", {3, 2, 18, 16}):matmul(w) * b0 + b1)
+  end,
   -- Inputs with the names of libcusim's macros.
   macros = function()
     nn.output("y", nn.input("CUSIM_H", {4, 6}) - nn.input("CUSIM_ABI", {6}))
