@@ -215,6 +215,19 @@ of_product() { # of_product WANT SETTING...: is the norm's statistic the convolu
 ok "norms of few rows have their statistics of the convolution" of_product 1 batch=4
 ok "norms of many rows are kernels that read them once" of_product 0 batch=32
 ok "norms that are only reduced further have them of the convolution" of_product 1 batch=32 pool=true
+cat >"$work/apart.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {8, 64, 32, 32})
+local function conv(name) return x:conv2d(name, {out = 64, kernel = 3, pad = 1}) end
+nn.output("v", conv("a"):relu():var{3, 4})
+nn.output("most", conv("b"):reshape{8, 16, 4, 32, 32}:amax{3, 4, 5})
+LUA
+siblings() {
+  build/nngen show "$work/apart.lua" --dtype bf16 >"$work/log" &&
+    [ "$(grep -c '^# kernel.*conv2d.*reduce_' "$work/log")" = 2 ] ||
+    { grep '^# kernel' "$work/log"; return 1; }
+}
+ok "convolutions of one input keep their reductions" siblings
 ok "rows across memory, fp16" run tests/models/across.lua --set case=norm --dtype fp16
 for seed in 1 $(long && echo 2); do
   ok "rows across memory, all checks, thread order $seed" \
