@@ -153,7 +153,9 @@ static void put_member_runs(const States *s, Buffer *b) {
   put_member_joins(s, s->run, b, "combine");
   buffer_put(b, "__device__ inline %s whole(const %s &a) {\n%s both;\n", s->type, s->run, s->type);
   for (int i = 0; i < s->count; i++)
-    buffer_put(b, "both.%s = whole(a.%s);\n", s->member[i].name, s->member[i].name);
+    buffer_put(b, s->member[i].monoid->part[0].run ? "both.%s = whole(a.%s);\n"
+                                                   : "both.%s = a.%s;\n",
+               s->member[i].name, s->member[i].name);
   buffer_put(b, "return both;\n}\n");
 }
 
