@@ -1,8 +1,8 @@
 // emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid,
 // and a struct for all that one sweep over the elements accumulates, each with clear(), combine()
 // and, where it is shorter and elements come in the order of their places, append(). Where a thread
-// accumulates runs, each has a struct for these too, with clear(), combine(),
-// add_to_run() and whole().
+// accumulates runs, each has a struct for these too, with clear(),
+// combine(), add_to_run() and whole().
 #include "emit.h"
 
 #include <ctype.h>
@@ -75,7 +75,8 @@ static void put_run_struct(Buffer *b, const char *run, const char *state, const 
 // add_to_run(), to a run, which is a state itself where the monoid has no other.
 static void put_add(Buffer *b, const char *run, const Monoid *m) {
   bool own = m->part[0].run;
-  buffer_put(b, "__device__ inline void add_to_run(%s &a, float value) {\n%s both;\n", run, run);
+  const char *type = own ? "float" : m->part[0].type; // of integers, that of what they become
+  buffer_put(b, "__device__ inline void add_to_run(%s &a, %s value) {\n%s both;\n", run, type, run);
   for (int i = 0; i < m->count; i++) {
     const Accumulator *a = &m->part[i];
     buffer_put(b, "both.%s = ", own ? a->run : a->name);

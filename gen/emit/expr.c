@@ -271,7 +271,8 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
                expr_literal(arena, 0, n->type.dtype));
   } else if (step == 0 && !scope_is_inner(s, offset)) {
     buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
-  } else if (step == 1 && s->lanes > 1 && aligned(s, memory, first, at) && !scope_is_inner(s, offset)) {
+  } else if (step == 1 && s->lanes > 1 && aligned(s, memory, first, at) &&
+             !scope_is_inner(s, offset)) {
     buffer_put(&s->loads, "  const Vec<%s, %d> %s = %s(nn_load<%d>(%s + %s));\n", type, s->lanes,
                name, value, s->lanes, pointer, offset);
     return arena_printf(arena, "%s[j]", name);

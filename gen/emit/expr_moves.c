@@ -63,8 +63,9 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
     Index in[MaxRank];
     memcpy(in, at, sizeof *at * (size_t)from->rank);
     in[axis] = index_shifted(scope_arena(s), at[axis], -begin);
-    const char *mine = arena_printf(scope_arena(s), "unsigned(%s) < %lldu",
-                                    index_whole(scope_arena(s), in[axis]), (long long)from->dim[axis]);
+    const char *at_axis = index_whole(scope_arena(s), in[axis]);
+    const char *mine = arena_printf(scope_arena(s), "unsigned(%s) < %lldu", at_axis,
+                                    (long long)from->dim[axis]);
     s->pred = both(scope_arena(s), outer, mine);
     const char *value = expr_value(s, n->in[i], in);
     chain = i + 1 < n->nin ? arena_printf(scope_arena(s), "%s%s ? %s : ", chain, mine, value)

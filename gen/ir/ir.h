@@ -87,7 +87,7 @@ struct Node {
   Group *group;            // set by fuse; null for sources
   int tail;                // of a product's group, that computes it; kRowTail: none
   const char **apart;      // by input: why the kernel that makes it does not compute this
-  const char *kept, *wide, *blocks; // why: its reader's kernel lacks it; its dtype; `many`, or not
+  const char *kept, *wide, *blocks; // why no reader computes it; is f32: prec.c; `many`, or not
   Node *parent;            // the concat that it is a part of in memory; null: it lies alone
   int64_t begin;           // of its part, along the axis of the concat
   bool placed;             // a concat whose parts are written where it lies

@@ -26,7 +26,8 @@ static void read_part(lua_State *lua, const Op *op, Accumulator *a) { // from th
   a->append = rows_text(lua, table, "append");
   if (lua_getfield(lua, table, "run") == LUA_TTABLE) {
     lua_geti(lua, -1, 1);
-    a->run = arena_dup(front_compiler(lua)->arena, luaL_checkstring(lua, -1));
+    const char *run = lua_tostring(lua, -1);
+    a->run = arena_dup(front_compiler(lua)->arena, run ? run : "");
     lua_pop(lua, 1);
     a->add = rows_text(lua, lua_gettop(lua), "add");
     a->join = rows_text(lua, lua_gettop(lua), "join");
@@ -133,6 +134,10 @@ static bool is_expression(const Monoid *m, const char *text, bool of_element) {
 
 void monoid_check(lua_State *lua, const Op *op) {
   const Monoid *m = op->acc;
+  for (int i = 0; i < m->count; i++)
+    if (m->part[i].run)
+      err_at(front_compiler(lua), front_here(lua),
+             "op '%s': accumulators of a model's rows have no `run`", op->name);
   Names *taken = names_new(front_compiler(lua)->arena, NULL);
   names_reserve_cpp(taken);
   for (int i = 0; i < m->count; i++)

@@ -188,8 +188,8 @@ define_functional([[rms_norm(x: tensor, shape|normalized_shape: any = nil, weigh
   return weight and y * weight or y
 end)
 
--- Of (N, C, ...): over the channels of each of `groups` groups and all behind them. weight and bias,
--- of each channel, or nil, are taken in before the groups are undone: so all of it is one kernel.
+-- Of (N, C, ...): over the channels of each of `groups` groups and all behind them. weight and
+-- bias, of each channel, or nil, are taken in before the groups are undone: so all of it is one kernel.
 local function grouped(what, x, groups, eps, weight, bias)
   local dims = shape(floats(what, x))
   if #dims < 2 then fail("%s: wants (N, C, ...), not %s", what, tostring(x)) end
@@ -202,7 +202,8 @@ local function grouped(what, x, groups, eps, weight, bias)
   if #dims < 6 then table.move(dims, 3, #dims, #parts + 1, parts) -- in the order that they have
   else parts[#parts + 1] = tools.product(dims, 3) end
   for d = 3, #parts do axes = axes | 1 << (d - 1) end
-  local y = standardised(op.reshape(x, {dims = parts}), axes, of_group * tools.product(dims, 3), eps)
+  local count = of_group * tools.product(dims, 3)
+  local y = standardised(op.reshape(x, {dims = parts}), axes, count, eps)
   local function of_channels(v)
     local wide = {1, groups, table.unpack(of_group > 1 and {of_group} or {})}
     for d = #wide + 1, #parts do wide[d] = 1 end

@@ -2,6 +2,7 @@
 // names, which are their places in the model.
 #include "pass.h"
 
+#include <assert.h>
 #include <string.h>
 
 bool group_reduces(const Group *g, const Node *n) {
@@ -28,6 +29,7 @@ typedef struct Run {
 
 static bool next_run(const Type *y, const Type *x, Run *r) {
   int64_t of_y = 1, of_x = 1;
+  assert(type_count(y) == type_count(x));
   r->from = r->to, r->first = r->last;
   if (r->to < y->rank) of_y = y->dim[r->to++];
   if (r->last < x->rank) of_x = x->dim[r->last++];

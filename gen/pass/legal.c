@@ -148,7 +148,8 @@ static bool is_stored_for_others(const Group *k, const Node *n) {
 // A product follows a move of its result when it stores runs where the moves lead in the end.
 static const char *move_joins_product(const Group *k, const Node *n) {
   if (tail_of_inputs(k, n) == kFootTail)
-    return when(view_same_memory(n), "it moves what columns are reduced to, which that kernel stores in order");
+    return when(view_same_memory(n),
+                "it moves what columns are reduced to, which that kernel stores in order");
   if (group_statistic(k)) return "the rows that it moves are reduced by that kernel";
   if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
   if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";

@@ -1,9 +1,10 @@
-// legal_columns.c: which reductions a product's epilogue computes, of the rule table in legal.c: those
-// down its columns, over all rows or those of each image, of single columns or of groups of
-// neighbours; and statistics along its rows, for a norm. A rule gives the reason against it, or null.
+// legal_columns.c: which reductions a product's epilogue computes, of the rule table in legal.c:
+// those down its columns, over all rows or those of each image, of single columns or of groups of
+// neighbours; and statistics along its rows, for a norm. A rule gives the reason against it, or
+// null.
 #include "pass.h"
 
-enum { kMostColumnState = 5, kMostRowState = 4 }; // words
+enum { kMostColumnState = 5, kMostRowState = 4 }; // words: of moments, and of a sum beside them
 
 static const char *when(bool legal, const char *otherwise) {
   return legal ? NULL : otherwise;
@@ -104,7 +105,7 @@ static bool is_stored(const Node *n) {
   return false;
 }
 
-// Do maps of the elements that n reduces, beside what is made of n, go to memory, as those of norms?
+// Do maps of the elements that n reduces, beside what is made of n, go to memory, as norms do?
 static bool is_normed(const Node *n) {
   const Node *list[kMostNodes];
   int count = fuse_mapped(n, list), nreaders;
@@ -120,7 +121,8 @@ static bool is_normed(const Node *n) {
 // made of them, and rows that lie along memory are enough for all of the GPU; or because they are
 // reduced again?
 static bool is_of_held_rows(const Node *n) {
-  bool held = fuse_fits_row(n) || fuse_fits_across(n);
+  int64_t count = type_count(&n->in[0]->type) / type_count(&n->type);
+  bool held = count <= kSureRow && (fuse_fits_row(n) || fuse_fits_across(n));
   bool along = type_innermost_in(&n->in[0]->type, n->attr.axes); // else they are read in pieces
   bool fills = type_count(&n->type) >= n->group->graph->c->options.arch->sms;
   return held && ((along && fills && is_normed(n)) || is_reduced_again(n));
@@ -144,8 +146,8 @@ const char *legal_columns(const Group *k, const Node *n) {
   unsigned kept = group_dims_kept(k, n, &together);
   if (!together || (kept && (maps_phases(y) > 1 || !maps_part_rows(&maps, kept))))
     return "the rows that it reduces are no axes of the product's";
-  if (maps_count(&maps, AxisM) == 1 || (together == columns && !kept))
-    return "a product's epilogue reduces columns, not rows";
+  if (together == columns && !kept) return "it reduces all that the product makes to one value";
+  if (maps_count(&maps, AxisM) == 1) return "a product's epilogue reduces columns, not rows";
   if (is_of_held_rows(n))
     return "a block holds its rows, and reads them once for that and for what is made of it";
   if (kept && !gain_ends_tiles(k->graph->c->options.arch, k, maps_count(&maps, AxisM)))

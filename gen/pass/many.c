@@ -76,20 +76,28 @@ static void add_inputs(Group *k, const Node *n) {
   }
 }
 
+enum { kMostLarge = 2, kMostAsked = 48 }; // as chain.c has them
+typedef struct Large {                      // what something is made of
+  const Node *node[kMostLarge];
+  int count, asked;
+} Large;
+
 // Adds what is as large as the rows and in memory, of all that n is made of; false: it is cheaper
 // to write n than to make it again.
-static bool find_large(const Part *p, const Node *n, const Node **large, int *count) {
-  enum { kMostLarge = 2 }; // as chain.c has it
+static bool find_large(const Part *p, const Node *n, Large *large) {
+  if (large->asked == kMostAsked) return false;
+  large->asked++;
   bool ours = place_of(p->rows, n) < p->rows->nnodes;
   if (!is_full(p->rows, n) || (ours && n->op->cls == OpReduce)) return true;
   if (!ours || is_made(p, n)) {
-    for (int i = 0; i < *count; i++)
-      if (large[i] == n) return true;
-    if (*count < kMostLarge) large[*count] = n;
-    return ++*count <= kMostLarge;
+    for (int i = 0; i < large->count; i++)
+      if (large->node[i] == n) return true;
+    if (large->count == kMostLarge) return false;
+    large->node[large->count++] = n;
+    return true;
   }
   bool again = n->op->cls == OpMove || chain_is_cheap(p->rows->graph->c->options.arch, n);
-  for (int i = 0; i < n->nin && again; i++) again = find_large(p, n->in[i], large, count);
+  for (int i = 0; i < n->nin && again; i++) again = find_large(p, n->in[i], large);
   return again;
 }
 
@@ -152,9 +160,9 @@ static bool is_shared(const Part *p, const Node *x) {
 
 // Seconds of the kernel that writes x, which is reduced; 0: each kernel makes it for itself.
 static double stored_seconds(Part *p, const Node *x) {
-  const Node *large[2];
-  int count = 0, at = place_of(p->rows, x);
-  if (at == p->rows->nnodes || is_made(p, x) || find_large(p, x, large, &count)) return 0;
+  Large large = {0};
+  int at = place_of(p->rows, x);
+  if (at == p->rows->nnodes || is_made(p, x) || find_large(p, x, &large)) return 0;
   begin(p);
   take(p, x);
   if (!is_shared(p, x)) return 0;

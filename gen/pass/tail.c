@@ -1,8 +1,8 @@
 // tail.c: what follows the result of a product in its kernel. A tail is a chain of moves, and maps
 // of what they lead to, stored where they end: a product of several matrices side by side has one
 // for each. The first has no moves. Where two halves of the columns are combined with each other (a
-// GLU), a thread has both: the pair. Maps of what columns are reduced to are the foot of the kernel:
-// its last block computes them, when it has the states.
+// GLU), a thread has both: the pair. Maps of what columns are reduced to are the foot of the
+// kernel: its last block computes them, when it has the states.
 #include "pass.h"
 
 enum { kMostTails = 8 };

@@ -39,8 +39,8 @@ __device__ __forceinline__ void join_shared(State (&part)[kLanes], int &column, 
   }
 }
 
-// Joins the runs that lanes of a warp have of the same columns: kLanes of them from `column` on, the same in
-// lanes of the same lane % kApart. `words` takes each word of them, `stride` behind the one before;
+// Joins the runs that lanes of a warp have of the same columns: kLanes of them from `column` on, the
+// same in lanes of the same lane % kApart. `words` takes each word of them, `stride` behind the one before;
 // kAdds: they are joined to what is there, those of a column always by the same lane. Lanes whose
 // columns are 128 bytes apart take other halves of theirs, so that all store to other banks.
 template <class State, bool kAdds, int kApart, int kLanes, class Run>
@@ -157,10 +157,12 @@ struct ColumnStates {
   __device__ void clear_all() {
     State none;
     clear(none);
-    for (int at = threadIdx.x; at < kStride; at += kThreads) keep_state(&words[0][0][at], kStride, none);
+    for (int at = threadIdx.x; at < kStride; at += kThreads)
+      keep_state(&words[0][0][at], kStride, none);
   }
 
-  // Takes what this thread has of kLanes columns from `column` on; kAdds: joins it to what is there.
+  // Takes what this thread has of kLanes columns from `column` on; kAdds: joins it to what is
+  // there.
   template <bool kAdds, int kLanes, class Run>
   __device__ void add_part(int column, Run (&part)[kLanes]) {
     join_warp<State, kAdds, kApart>(words[0][threadIdx.x / kWhole], kStride, column, part);

@@ -35,9 +35,8 @@ template <class State> __device__ inline State append(const State &a, const Stat
 }
 
 // Some dozens of elements of a thread, or of a few, may be a run, which takes less than states do:
-// with clear(run), combine(a, b) and these, or a state itself.
-template <class Run> __device__ inline void add_to_run(Run &run, float element);
-template <class State> __device__ inline const State &whole(const State &state) { return state; }
+// with clear(run), combine(a, b), add_to_run(run, element) and whole(run); or a state itself.
+template <class State> __device__ inline State whole(const State &state) { return state; }
 
 // The first of kCount states becomes all of them together, as a tree of neighbours; each is of
 // places behind those of the one before. kCount is a power of two.

@@ -238,6 +238,17 @@ function cases.far()
   nn.output("mean", groups:mean({3, 4, 5}))
   at_most(2)
 end
+-- Integers keep all of their digits where products reduce them, and beside moments.
+function cases.integers()
+  local function bits(name, dims) return (nn.input(name, dims, {dtype = "i32"}) % 2):to("f32") end
+  local y = bits("x", {64, 32}):matmul(bits("w", {32, 16})):to("i32") + 16777217
+  nn.output("most", y:amax(1))
+  nn.output("sum", (y % 3 + 16777217):sum(1))
+  local z = nn.input("z", {5000, 40}, {dtype = "i32"})
+  nn.output("var", z:to("f32"):var(1))
+  nn.output("beside", (z % 4 + 16777217):sum(1))
+  at_most(4)
+end
 -- A concat is no kernel: those that make its parts write them where it lies, and a part is read
 -- there.
 function cases.concat()

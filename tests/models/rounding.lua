@@ -59,6 +59,8 @@ elseif cfg.case == "moments" then -- sums of a mean of 0, and third moments, can
   local x = nn.input("x", {2, 40001})
   local z = x:layer_norm("ln")
   nn.output("sum", z:sum())
+  local other = nn.input("other", {2, 40001})
+  nn.output("apart", (x - x:mean(2, true)):sum() - (other - other:mean(2, true)):sum())
   y = made(nn.grad((z * z * z):sum(), x))
 elseif cfg.case == "difference" then y = made(nn.exp(i * 1e-3)) - nn.exp(i * 1e-3 + 1e-6) end
 nn.output("y", y)

@@ -215,6 +215,14 @@ of_product() { # of_product WANT SETTING...: is the norm's statistic the convolu
 ok "norms of few rows have their statistics of the convolution" of_product 1 batch=4
 ok "norms of many rows are kernels that read them once" of_product 0 batch=32
 ok "norms that are only reduced further have them of the convolution" of_product 1 batch=32 pool=true
+cat >"$work/chain.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {4, 32000})
+for i = 1, 40 do x = x * 0.5 - x * x end -- as a tree, 2^40 maps
+nn.output("y", x:softmax(2))
+LUA
+ok "a long chain that reads itself twice, behind a long row" \
+  timeout 20 build/nngen show "$work/chain.lua"
 cat >"$work/apart.lua" <<'LUA'
 local nn = require "nn"
 local x = nn.input("x", {8, 64, 32, 32})
