@@ -1,8 +1,8 @@
 // emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid,
 // and a struct for all that one sweep over the elements accumulates, each with clear(), combine()
 // and, where it is shorter and elements come in the order of their places, append(). Where a thread
-// accumulates runs, each has a struct for these too, with clear(),
-// combine(), add_to_run() and whole().
+// accumulates runs, each has a struct for these too, with clear(), combine(), add_to_run() and
+// whole().
 #include "emit.h"
 
 #include <ctype.h>
@@ -55,18 +55,14 @@ static void put_element(Buffer *b, const char *text, const char *value, const ch
   }
 }
 
-// The struct of a run of elements of one monoid.
+// The struct of a run of elements of one monoid, whose accumulators are a monoid too.
 static void put_run_struct(Buffer *b, const char *run, const char *state, const Monoid *m) {
-  buffer_put(b, "struct %s {\n", run);
-  for (int i = 0; i < m->count; i++) buffer_put(b, "float %s;\n", m->part[i].run);
-  buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", run);
-  for (int i = 0; i < m->count; i++) buffer_put(b, "a.%s = 0.f;\n", m->part[i].run);
-  buffer_put(b, "}\n");
-  begin_join(b, "combine", run);
+  Monoid runs = {.count = m->count};
   for (int i = 0; i < m->count; i++)
-    buffer_put(b, "both.%s = %s;\n", m->part[i].run, m->part[i].join);
-  buffer_put(b, "return both;\n}\n__device__ inline %s whole(const %s &a) {\n%s both;\n", state,
-             run, state);
+    runs.part[i] = (Accumulator){
+        .name = m->part[i].run, .type = "float", .init = "0.f", .combine = m->part[i].join};
+  put_struct(b, run, &runs, false);
+  buffer_put(b, "__device__ inline %s whole(const %s &a) {\n%s both;\n", state, run, state);
   for (int i = 0; i < m->count; i++)
     buffer_put(b, "both.%s = %s;\n", m->part[i].name, m->part[i].whole);
   buffer_put(b, "return both;\n}\n");
@@ -127,31 +123,35 @@ static void put_member_joins(const States *s, const char *type, Buffer *b, const
   buffer_put(b, "return both;\n}\n");
 }
 
+// The struct of several members, or of their runs.
+static void put_members(const States *s, const char *name, Buffer *b) {
+  buffer_put(b, "struct %s {\n", name);
+  for (int i = 0; i < s->count; i++)
+    buffer_put(b, "%s %s;\n", name == s->type ? s->member[i].type : s->member[i].run,
+               s->member[i].name);
+  buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", name);
+  for (int i = 0; i < s->count; i++) buffer_put(b, "clear(a.%s);\n", s->member[i].name);
+  buffer_put(b, "}\n");
+  put_member_joins(s, name, b, "combine");
+}
+
 static void put_state(const States *s, Buffer *b) {
   if (s->count == 1) {
     buffer_put(b, "using %s = %s;\n", s->type, s->member[0].type);
     return;
   }
-  buffer_put(b, "struct %s {\n", s->type);
-  for (int i = 0; i < s->count; i++)
-    buffer_put(b, "%s %s;\n", s->member[i].type, s->member[i].name);
-  buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", s->type);
-  for (int i = 0; i < s->count; i++) buffer_put(b, "clear(a.%s);\n", s->member[i].name);
-  buffer_put(b, "}\n");
-  put_member_joins(s, s->type, b, "combine");
+  put_members(s, s->type, b);
   for (int i = 0; i < s->count && s->ordered; i++)
     if (appends(s->member[i].monoid)) return put_member_joins(s, s->type, b, "append");
 }
 
-// The run of several members.
-static void put_member_runs(const States *s, Buffer *b) {
-  buffer_put(b, "struct %s {\n", s->run);
-  for (int i = 0; i < s->count; i++)
-    buffer_put(b, "%s %s;\n", s->member[i].run, s->member[i].name);
-  buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", s->run);
-  for (int i = 0; i < s->count; i++) buffer_put(b, "clear(a.%s);\n", s->member[i].name);
-  buffer_put(b, "}\n");
-  put_member_joins(s, s->run, b, "combine");
+// The run of all members together.
+static void put_run(const States *s, Buffer *b) {
+  if (s->count == 1) {
+    buffer_put(b, "using %s = %s;\n", s->run, s->member[0].run);
+    return;
+  }
+  put_members(s, s->run, b);
   buffer_put(b, "__device__ inline %s whole(const %s &a) {\n%s both;\n", s->type, s->run, s->type);
   for (int i = 0; i < s->count; i++)
     buffer_put(b, s->member[i].monoid->part[0].run ? "both.%s = whole(a.%s);\n"
@@ -160,47 +160,50 @@ static void put_member_runs(const States *s, Buffer *b) {
   buffer_put(b, "return both;\n}\n");
 }
 
-// Runs of the members' monoids, each once, and of all of them together.
-static void put_runs(States *s, Buffer *b) {
-  for (int i = 0; i < s->count; i++) {
-    Member *m = &s->member[i];
-    for (int j = 0; j < i; j++)
-      if (monoid_same(s->member[j].monoid, m->monoid)) m->run = s->member[j].run;
-    if (m->run) continue;
-    bool own = m->monoid->part[0].run;
-    m->run = own ? expr_name(s->group, arena_printf(s->group->graph->arena, "%sRun", m->type))
-                 : m->type;
-    if (own) put_run_struct(b, m->run, m->type, m->monoid);
-    put_add(b, m->run, m->monoid);
-  }
-  if (s->count == 1)
-    buffer_put(b, "using %s = %s;\n", s->run, s->member[0].run);
-  else
-    put_member_runs(s, b);
+// What a kernel's monoids are called: each has one struct, and one for its runs, in all sweeps.
+typedef struct Known {
+  const Monoid *monoid;
+  const char *type, *run;
+} Known;
+
+static Known *find_known(Known *known, int count, const Monoid *m) {
+  for (int i = 0; i < count; i++)
+    if (monoid_same(known[i].monoid, m)) return &known[i];
+  return NULL;
+}
+
+static void name_run(const Group *g, Known *k, Buffer *b) {
+  bool own = k->monoid->part[0].run;
+  k->run = own ? expr_name(g, arena_printf(g->graph->arena, "%sRun", k->type)) : k->type;
+  if (own) put_run_struct(b, k->run, k->type, k->monoid);
+  put_add(b, k->run, k->monoid);
 }
 
 void states_put(States *sweeps, int count, Buffer *b) {
-  Arena *arena = sweeps->group->graph->arena;
-  struct {
-    const Monoid *monoid;
-    const char *type;
-  } *known = NULL;
+  const Group *g = sweeps->group;
+  Known *known = NULL;
   int nknown = 0;
   for (int i = 0; i < count; i++)
     for (int j = 0; j < sweeps[i].count; j++) {
       Member *m = &sweeps[i].member[j];
-      for (int k = 0; k < nknown; k++)
-        if (monoid_same(known[k].monoid, m->monoid)) m->type = known[k].type;
-      if (m->type) continue;
-      m->type = expr_name(sweeps->group, capital(arena, m->monoid->name));
-      put_struct(b, m->type, m->monoid, sweeps[i].ordered);
-      known = arena_grow(arena, known, nknown, sizeof *known);
-      known[nknown].monoid = m->monoid, known[nknown++].type = m->type;
+      if (!find_known(known, nknown, m->monoid)) {
+        const char *type = expr_name(g, capital(g->graph->arena, m->monoid->name));
+        put_struct(b, type, m->monoid, sweeps[i].ordered);
+        known = arena_grow(g->graph->arena, known, nknown, sizeof *known);
+        known[nknown++] = (Known){m->monoid, type, NULL};
+      }
+      m->type = find_known(known, nknown, m->monoid)->type;
     }
   for (int i = 0; i < count; i++)
     if (sweeps[i].count) put_state(&sweeps[i], b);
-  for (int i = 0; i < count; i++)
-    if (sweeps[i].count && sweeps[i].run) put_runs(&sweeps[i], b);
+  for (int i = 0; i < count; i++) {
+    for (int j = 0; j < sweeps[i].count && sweeps[i].run; j++) {
+      Known *k = find_known(known, nknown, sweeps[i].member[j].monoid);
+      if (!k->run) name_run(g, k, b);
+      sweeps[i].member[j].run = k->run;
+    }
+    if (sweeps[i].count && sweeps[i].run) put_run(&sweeps[i], b);
+  }
 }
 
 // `text` with `by` in place of the word `a` before a dot.

@@ -82,8 +82,8 @@ enum OpFlag {
 // a.NAME and b.NAME are the accumulators of two parts; `append` is the same where all elements of b
 // are in places behind those of a. Threads may accumulate a run of some dozens of elements in
 // another way, which takes less (rows of ops.lua alone): `run` is another accumulator, `add` what
-// becomes of it when element $1 joins the run a, `join` of two runs, `whole` what this one is of the
-// run a. In all of them both.NAME is what those before it have become.
+// becomes of it when element $1 joins the run a, `join` of two runs, `whole` what this one is of
+// the run a. In all of them both.NAME is what those before it have become.
 typedef struct Accumulator {
   const char *name, *type; // float, int
   const char *init;        // of no element: the neutral one

@@ -189,7 +189,8 @@ define_functional([[rms_norm(x: tensor, shape|normalized_shape: any = nil, weigh
 end)
 
 -- Of (N, C, ...): over the channels of each of `groups` groups and all behind them. weight and
--- bias, of each channel, or nil, are taken in before the groups are undone: so all of it is one kernel.
+-- bias, of each channel, or nil, are taken in before the groups are undone: so all of it is one
+-- kernel.
 local function grouped(what, x, groups, eps, weight, bias)
   local dims = shape(floats(what, x))
   if #dims < 2 then fail("%s: wants (N, C, ...), not %s", what, tostring(x)) end

@@ -236,7 +236,8 @@ truth("reduce_any", "any", "0.f", "nn_max(a.value, b.value)", math.max)
 local share = "(b.count / (a.count + b.count > 1.f ? a.count + b.count : 1.f))"
 local apart = "(b.mean - a.mean + (b.rest - a.rest))"
 local move = "(" .. apart .. " * " .. share .. ")"
--- A run has distances from its first element: m2 is off by no more than the run's count times 2^-24.
+-- A run has distances from its first element: m2 is off by no more than the run's count times
+-- 2^-24.
 local step = "($1 - both.near)"
 local shift = "(b.near - both.near)"
 local ahead = "(a.sum / (a.count > 1.f ? a.count : 1.f))"
@@ -257,13 +258,14 @@ local moments = {name = "moments",
   {"m2", init = "0.f", element = "0.f",
    combine = "a.m2 + b.m2 + " .. apart .. " * " .. apart .. " * (a.count * " .. share .. ")",
    run = {"squares", add = "a.squares + " .. step .. " * " .. step,
-          join = "a.squares + b.squares + " .. shift .. " * (2.f * b.sum + b.count * " .. shift .. ")",
+          join = "a.squares + b.squares + " .. shift ..
+                 " * (2.f * b.sum + b.count * " .. shift .. ")",
           whole = "nn_max(a.squares - a.sum * " .. ahead .. ", 0.f)"},
    ref_init = 0, ref = function(count, mean, rest, m2, x)
      return m2 + (x - mean) * (x - mean) * count / (count + 1)
    end}}
-op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10, flags = {"one"},
-   result = "a.mean + a.rest", ref_result = function(count, mean, rest, m2) return mean end}
+op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10,
+   flags = {"one"}, result = "a.mean + a.rest", ref_result = function(count, mean, rest, m2) return mean end}
 op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10,
    result = "a.m2 / a.count", ref_result = function(count, mean, rest, m2) return m2 / count end}
 

@@ -18,7 +18,7 @@ typedef struct Facts { // of a node, by its id
   Node *reader;        // one that reads it
   Node *biases;        // of a sum of a product and its bias, where all have one: the first product
   Node *next;          // another product of the same left operand, after it
-  bool reduced;        // or what maps and reshapes make of it: by the product itself
+  bool reduced;        // it, or what maps and reshapes make of it, is; by the product itself
   int level;           // how many that are no maps or moves lead to it
 } Facts;
 

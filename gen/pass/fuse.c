@@ -156,7 +156,7 @@ const Node *fuse_only_reader(const Node *n) {
   return count == 1 && n->uses == 1 ? readers[0] : NULL;
 }
 
-static bool is_in(const Node **list, int count, const Node *n) {
+bool fuse_listed(const Node *const *list, int count, const Node *n) {
   for (int i = 0; i < count; i++)
     if (list[i] == n) return true;
   return false;
@@ -170,7 +170,7 @@ int fuse_mapped(const Node *n, const Node **list) {
     Node **readers = fuse_readers(n->group->graph, list[i], &nreaders);
     for (int j = 0; j < nreaders && count < kMostNodes; j++)
       if (readers[j]->op->cls == OpMap && type_same_shape(&readers[j]->type, &n->type) &&
-          !is_in(list, count, readers[j]))
+          !fuse_listed(list, count, readers[j]))
         list[count++] = readers[j];
   }
   return count;

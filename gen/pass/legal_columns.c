@@ -6,10 +6,6 @@
 
 enum { kMostColumnState = 5, kMostRowState = 4 }; // words: of moments, and of a sum beside them
 
-static const char *when(bool legal, const char *otherwise) {
-  return legal ? NULL : otherwise;
-}
-
 // Statistics along whole rows of a product, of what a norm behind it will want.
 static const char *rows_join(const Group *k, const Node *n) {
   const Type *x = &n->in[0]->type, *y = &k->anchor->type;
@@ -28,7 +24,7 @@ static const char *rows_join(const Group *k, const Node *n) {
     if (other->in[0] != n->in[0] || !monoid_same(op_monoid(other), op_monoid(n)))
       return "the product's rows are reduced otherwise";
   }
-  return when(op_monoid(n)->count <= kMostRowState, "its states are large");
+  return op_monoid(n)->count <= kMostRowState ? NULL : "its states are large";
 }
 
 // Has it been reshaped alone, so that neighbouring columns are neighbours yet?
@@ -50,13 +46,7 @@ static const char *column_states_join(const Group *k, const Node *n, unsigned ke
       return "the product reduces other rows";
     if (other->in[0] == n->in[0] && monoid_same(op_monoid(other), op_monoid(n))) words = 0;
   }
-  return when(state_words(k) + words <= kMostColumnState, "its states are large");
-}
-
-static bool is_among(const Node *const *list, int count, const Node *n) {
-  for (int i = 0; i < count; i++)
-    if (list[i] == n) return true;
-  return false;
+  return state_words(k) + words <= kMostColumnState ? NULL : "its states are large";
 }
 
 // Is m a map of the elements that n reduces, and of what is among `list` or n's product makes?
@@ -66,7 +56,7 @@ static bool maps_row(const Node *m, const Node *n, const Node *const *list, int 
   for (int i = 0; i < m->nin && row; i++) {
     const Node *in = m->in[i];
     row = !type_same_shape(&in->type, &x->type) || in->group == x->group ||
-          is_among(list, count, in);
+          fuse_listed(list, count, in);
   }
   return row;
 }
@@ -81,7 +71,7 @@ static bool is_reduced_again(const Node *n) {
       const Node *r = readers[j];
       bool elements = type_same_shape(&list[i]->type, &n->in[0]->type);
       if (elements && r->op->cls == OpReduce && r->attr.axes == n->attr.axes) return true;
-      if (count < kMostNodes && !is_among(list, count, r) && maps_row(r, n, list, count))
+      if (count < kMostNodes && !fuse_listed(list, count, r) && maps_row(r, n, list, count))
         list[count++] = r;
     }
   }

@@ -221,8 +221,9 @@ static bool may_pay(const Group *rows, const Arch *arch, double seconds) {
 
 static bool choose(Group *rows) {
   enum { kMicro = 1000000 };
-  // Rows that registers hold have more threads where that is much cheaper (sched_row.c), and so
-  // have they parts; what the model may err by, of short kernels, is no reason for more of them.
+  // Where registers hold a row, parts are to save a fifth, as more threads for each row are
+  // (sched_row.c). Else, where they take several kernels, a twentieth or half a launch, whichever
+  // is less: the model is hardly better than that. By hand.
   const double much = 0.8, err = 0.05;
   const Arch *arch = rows->graph->c->options.arch;
   const Type *full = &rows->anchor->in[0]->type;

@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-enum { kAllAgain = 8, kMostAgain = 11 }; // Options.level: recompute.c
-enum {                                   // what schedules and kernels are measured in
+enum {                            // what schedules and kernels are measured in
+  kAllAgain = 8, kMostAgain = 11, // Options.level: recompute.c
   kWarp = 32, kMostTaps = 31,     // taps of a row of a product, a bit each in the kernel
   kMmaStep = 32, kRowBytes = 128, // bytes of k in one mma, in a row of shared memory
   kGatherIssue = 15, // instructions of an element that is computed where it is loaded: an estimate
@@ -214,6 +214,7 @@ bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n);       // null: there is not one alone
 int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
+bool fuse_listed(const Node *const *list, int count, const Node *n); // is it in the list?
 const Node *bundle_reduction(const Group *k);      // that makes one value of a tensor, all k is for
 bool bundle_shares(const Group *k); // is it such a one, and will share a launch with others?
 void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), // a file each

@@ -1,10 +1,11 @@
 // prec.c: the policy of precision: the dtype each float is stored in between kernels, and what
 // products read. Arithmetic is fp32 inside a kernel; integers and bools keep their dtypes.
 //
-// Two tables are the policy. `classes` has a row for each class of ops: in what it reads its
-// operands and stores its result. AsModel is the dtype of --dtype (precision_dtype), which
-// nn.precision overrides for a part of a model (Node.precision). `exceptions` are the values that
-// are stored otherwise; of those that hold for a value the first one decides. Outputs come last.
+// Two tables are the policy. `classes` has a row for each class of ops: in what it computes with
+// its operands (which products alone ask; kernels of others compute so anyway) and stores its
+// result. AsModel is the dtype of --dtype (precision_dtype), which nn.precision overrides for a part
+// of a model (Node.precision). `exceptions` are the values that are stored otherwise; of those that
+// hold for a value the first one decides. Outputs come last.
 //
 // Why there are so many: whether 16 bits overflow must not depend on what was fused, which keeps
 // values in 32. A value that may be beyond f16 is stored in 32 bits if its readers tell a large

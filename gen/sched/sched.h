@@ -164,8 +164,8 @@ int tile_smem(const Tile *t, const Product *p, const Group *g, const Arch *arch)
 bool tile_spills(const Tile *t, const Product *p, const Group *g);
 bool tile_keeps(const Tile *t, const Product *p, const Group *g); // lanes keep their outputs
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch); // and blocks
-// Blocks that have sums of the same columns; of these, those whose sums are added first; how many
-// such groups there are, 0: all are added at once.
+// Blocks that have states of the same columns; of these, those whose states are joined first; how
+// many such groups there are, 0: all are joined at once.
 int tile_meeting(const Tile *t, const Product *p, const Group *g, const Arch *arch);
 int meeting_group(int blocks), meeting_groups(int blocks);
 int tile_column_words(const Group *g); // of the state of each column of a product; 0: none

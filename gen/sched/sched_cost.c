@@ -30,7 +30,7 @@ enum {
   kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
   kLoopRegisters = 38, // of a thread, besides sums, fragments and addresses
   kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
-  kSumsAtOnce = 16,  // of blocks, that the last one loads for a column (lib/columns.cuh)
+  kSumsAtOnce = 16,  // blocks' states that the last one loads for a column: 8 of three words
   kFewSums = 48,     // of blocks, to be loaded at once: less than to meet again takes
   kManyParts = 12,   // of k: their sums are added in groups
   kAcrossRegisters = 16, // of an operand whose floats are read singly
@@ -98,7 +98,7 @@ int tile_column_words(const Group *g) {
 
 // Would the sums, one step's fragments, the addresses (pointers, with a's the taps that miss the
 // image) and 38 more to compute with not fit? With 38, none of the tiles tried spills; where states
-// of columns have more than two words, with 16 more: with none, 2 of 60 kernels tried did.
+// of columns have more than two words, with 16 more: without, a tile of 112 x 128 did.
 bool tile_spills(const Tile *t, const Product *p, const Group *g) {
   enum { kFewWords = 2, kOfStates = 16 };
   return !tile_leaves(t, p, kLoopRegisters + (tile_column_words(g) > kFewWords ? kOfStates : 0));
@@ -147,7 +147,7 @@ static int walk_registers(const Tile *t, const Product *p, const Group *g) {
 }
 
 // The states of columns that the warps of a block have, of all its tiles: bytes of shared memory.
-static int kept_sums(const Tile *t, const Group *g) {
+static int column_bytes(const Tile *t, const Group *g) {
   return tile_column_words(g) * tile_threads(t) / kWarp * t->n * 4;
 }
 
@@ -159,14 +159,14 @@ bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arc
   int per_sm = tile_blocks_per_sm(t, p, arch);
   bool alike = tile_keeps(t, p, g) && !group_statistic(g) && p->phases == 1,
        same = !tile_column_words(g) || (p->n <= t->n && p->batch == 1);
-  int smem = smem_of_one(t, p) + kept_sums(t, g) + kSmemPerBlock;
+  int smem = smem_of_one(t, p) + column_bytes(t, g) + kSmemPerBlock;
   return alike && same && p->a.piece && p->b.piece &&
          tile_count(t, p) > (double)(arch->sms * per_sm) && smem * per_sm <= arch->smem &&
          walk_registers(t, p, g) * tile_threads(t) * per_sm <= arch->regs;
 }
 
 int tile_smem(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  return smem_of_one(t, p) + (tile_walks(t, p, g, arch) ? kept_sums(t, g) : 0);
+  return smem_of_one(t, p) + (tile_walks(t, p, g, arch) ? column_bytes(t, g) : 0);
 }
 
 int tile_meeting(const Tile *t, const Product *p, const Group *g, const Arch *arch) {

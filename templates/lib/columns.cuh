@@ -39,10 +39,11 @@ __device__ __forceinline__ void join_shared(State (&part)[kLanes], int &column, 
   }
 }
 
-// Joins the runs that lanes of a warp have of the same columns: kLanes of them from `column` on, the
-// same in lanes of the same lane % kApart. `words` takes each word of them, `stride` behind the one before;
-// kAdds: they are joined to what is there, those of a column always by the same lane. Lanes whose
-// columns are 128 bytes apart take other halves of theirs, so that all store to other banks.
+// Joins the runs that lanes of a warp have of the same columns: kLanes of them from `column` on,
+// the same in lanes of the same lane % kApart. `words` takes each word of them, `stride` behind
+// the one before; kAdds: they are joined to what is there, those of a column always by the same
+// lane. Lanes whose columns are 128 bytes apart take other halves of theirs, so that all store to
+// other banks.
 template <class State, bool kAdds, int kApart, int kLanes, class Run>
 __device__ inline void join_warp(float *words, int stride, int column, Run (&part)[kLanes]) {
   constexpr int kMost = kLanes * kApart / kWarp;

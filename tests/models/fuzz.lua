@@ -23,7 +23,8 @@ local hostile = {
   "kLanes", "kThreads", "kM", "kRowBytes", "m", "n", "k", "i", "j", "x", "c", "h", "w", "m0", "n0",
   "a_row", "b_offset", "a_missing", "own_sums", "own_arrived", "g_x", "g_image", "relu_out", "sum",
   "row_reduce_max", "kept_exp", "exp", "relu", "add", "conv2d", "softmax", "weight", "bias", "d0",
-  "swizzled", "row_reduce", "sum_parts", "b0", "b1", "one", "column_runs", "whole", "add_to_run", "std", "y0", "j1", "2", "7up", "if", "else"}
+  "swizzled", "row_reduce", "sum_parts", "b0", "b1", "one", "column_runs", "whole", "add_to_run",
+  "std", "y0", "j1", "2", "7up", "if", "else"}
 -- Names have a sequence of their own: the model stays the same.
 local count, used, turn = 0, {}, cfg.seed
 local function next_name(n)

@@ -8,8 +8,8 @@ fused() { # fused OPTIONS...: at most as many kernels as the model says, and rig
     END {if (!want || got > want) print got, "kernels, at most", want
       exit !want || got > want}' "$work/log"
 }
-for case in siblings dropped diamond statistics squares groups images channels far integers concat parts adam cycle gated \
-  heads branches turned ordered recursion beside rotary rotary_exchanged rotary_partial head_norms activations residual norms \
+for case in siblings dropped diamond statistics squares groups images channels far integers concat parts \
+  adam cycle gated heads branches turned ordered recursion beside rotary rotary_exchanged rotary_partial head_norms activations residual norms \
   group_layer \
   $(long && echo windows); do
   few 5/2 || continue
@@ -21,8 +21,8 @@ tables() { # cos and sin, each once, by one kernel of five
     { grep '^# kernel' <<<"$got"; return 1; }
 }
 ok "tables of halves that are alike" tables
-for case in siblings statistics images channels concat parts cycle gated heads branches turned ordered \
-  activations residual norms groups; do
+for case in siblings statistics images channels concat parts cycle gated heads branches turned \
+  ordered activations residual norms groups; do
   few 8/2 bf16 || continue
   ok "$case, bf16" fused --set case=$case --dtype bf16
   long && ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \

@@ -165,7 +165,8 @@ sound "no fault, no complaint about sums of columns of several tiles" walks_sums
 fault "kept outputs: sums of columns begin with what was there" \
   templates/contract.cu 's/  smem.columns.clear_all();//' walks_sums
 fault "kept outputs: sums of columns of a tile take the place of those before" \
-  templates/lib/columns.cuh 's/join_warp<State, kAdds, kApart>/join_warp<State, false, kApart>/' walks_sums
+  templates/lib/columns.cuh 's/join_warp<State, kAdds, kApart>/join_warp<State, false, kApart>/' \
+  walks_sums
 fault "sums of columns: those of the last group of blocks are forgotten" templates/lib/columns.cuh \
   's/counts + kGroups, kGroups, kBlocks/counts + kGroups, kGroups - 1, kBlocks/' walks_sums
 fault "wgmma: across k, a step begins 8 rows late" \
@@ -205,7 +206,8 @@ fault "runs of elements: joined as if they had one first element" gen/lang/ops.l
 fault "columns of groups: lanes keep what they have joined" \
   templates/lib/columns.cuh 's/all = warp_join<kShare>(all);//' channels
 fault "columns of groups: they are joined before all tiles have left theirs" \
-  templates/lib/columns.cuh 's/if (!last_to_arrive(arrived, kTiles, last)) return;/nn_sync();/' channels
+  templates/lib/columns.cuh 's/if (!last_to_arrive(arrived, kTiles, last)) return;/nn_sync();/' \
+  channels
 fault "columns of groups: those of all images meet in one count" \
   templates/parts/product_columns.cu 's/own_whole_met + batch/own_whole_met/' channels
 fault "reduce: one thread's part is forgotten" templates/lib/reduce.cuh \

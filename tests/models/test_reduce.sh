@@ -214,7 +214,15 @@ of_product() { # of_product WANT SETTING...: is the norm's statistic the convolu
 }
 ok "norms of few rows have their statistics of the convolution" of_product 1 batch=4
 ok "norms of many rows are kernels that read them once" of_product 0 batch=32
-ok "norms that are only reduced further have them of the convolution" of_product 1 batch=32 pool=true
+ok "norms that are only reduced further have them of the convolution" \
+  of_product 1 batch=32 pool=true
+cat >"$work/two.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {6, 40})
+local y = x / (x:var(2, true) + 1) + nn.sum(x, 2, true)
+nn.output("z", y * y:var(2, true) + nn.sum(y, 2, true))
+LUA
+ok "moments and sums, in two sweeps" run "$work/two.lua"
 cat >"$work/chain.lua" <<'LUA'
 local nn = require "nn"
 local x = nn.input("x", {4, 32000})
