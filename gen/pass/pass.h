@@ -191,8 +191,8 @@ const char *legal_epilogue(const Group *k, const Node *n);       // why n does n
 const char *legal_prologue(const Group *reader, const Group *k); // why k is not computed there
 const char *legal_columns(const Group *k, const Node *n); // why a product does not reduce n's input
 bool legal_keeps_places(const Node *move), legal_moved(const Node *n, const Group *k);
-bool legal_lies_alike(const Group *k, const Node *n);   // a move whose elements lie as there
-bool legal_alone(const Group *k, const Node *n);        // nobody but n reads what k makes
+bool legal_lies_alike(const Group *k, const Node *n), // a move whose elements lie as there
+    legal_alone(const Group *k, const Node *n); // nobody but n reads what k makes
 // Why one kernel of both, or of these nodes in order, is too large.
 const char *legal_size(const Group *a, const Group *b), *legal_values(Node *const *, int count);
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
@@ -209,8 +209,8 @@ bool fuse_reaches(Group *from, const Group *on);       // the same, of one quest
 bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n);    // has a block of its own each row of a reduction?
-bool many_choose(Graph *g, Graph *grouped); // marks reductions of g; false: groups may stay
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
+bool many_choose(Graph *g, Graph *grouped); // marks reductions of g; false: groups may stay
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n);       // null: there is not one alone
 int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
@@ -271,7 +271,7 @@ Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place);
 AxisRole weigh_role(const Attention *a, const Maps *values, int d);
 
 // ---- group.c, row.c, print.c -------------------------------------------------------------------
-bool group_reduces(const Group *g, const Node *n);      // at the end of a product's epilogue
+bool group_reduces(const Group *g, const Node *n); // at the end of a product's epilogue
 bool group_reduces_columns(const Group *g, const Node *n); // so, and down the product's columns
 bool group_joins_rows(const Group *g, const Node *n);   // or along its rows, for a norm (norms.c)
 const Node *group_statistic(const Group *g); // of its rows; null: none. All have one state
@@ -297,5 +297,4 @@ int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there 
 bool row_needed_later(const Group *g, const Node *n, int sweep); // is the full value n?
 bool row_waits(const Group *g, const Node *n, int sweep); // is it at hand by then, and needed?
 void print_groups(const Graph *g, FILE *file), print_dot(const Graph *g, FILE *file);
-
 #endif
