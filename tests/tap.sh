@@ -22,14 +22,14 @@ export NNGEN_TEST_TURN=${NNGEN_TEST_TURN:-0}
 long() { [ "${NNGEN_TEST_LONG:-}" ]; }
 # few N[/M] [LIST]: for a list of cases much like each other, as `few N || continue`: true for every
 # N-th call, the first among them; in the long run for all, or every M-th: which ones, the turn says
-# (NNGEN_TEST_TURN), so that runs of M commits have them all. Calls with another LIST are counted
-# apart, as those of two lists whose cases take turns must be.
+# (NNGEN_TEST_TURN), so that runs of M commits have them all; with the turn `all`, every one. Calls
+# with another LIST are counted apart, as those of two lists whose cases take turns must be.
 declare -A few_calls=()
 few() {
   local every=${1%/*} turn=0
   if long; then
     every=1
-    [[ "$1" == */* ]] && every=${1#*/} turn=$NNGEN_TEST_TURN
+    [[ "$1" == */* && $NNGEN_TEST_TURN != all ]] && every=${1#*/} turn=$NNGEN_TEST_TURN
   fi
   [ $(((few_calls[${2:-all}]++ + turn) % every)) = 0 ]
 }

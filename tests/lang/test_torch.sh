@@ -15,7 +15,7 @@ section() {
 for cases in tests/lang/torch_{cases,options,functions}.py; do
   sections=($(sed -n 's/^\(section\|layers\)("\([a-z_]*\)".*/\2/p' $cases)) by_kernels=() others=()
   for ((i = 0; i < ${#sections[@]}; i++)); do
-    if long && [ $(((i + 2 * (NNGEN_TEST_TURN % 2)) % 4)) = 0 ]; then by_kernels+=(${sections[i]})
+    if long && few 1/4 sections; then by_kernels+=(${sections[i]})
     else others+=(${sections[i]}); fi
   done
   if [ "$python" ]; then
