@@ -11,9 +11,9 @@
 enum { kMostEnds = 2, kMostChain = 48 };
 
 typedef struct Ends { // large values that a chain is made of
-  const Node *node[kMostEnds];
-  int count, asked; // asked: maps of the chain, again where several read one, as they are copied
-  bool maps;        // may they be cheap maps?
+  const Node *node[kMostEnds], *within[kMostChain]; // within: the maps of the chain
+  int count, nwithin;
+  bool maps, late; // may ends be cheap maps? do no kernels of ends take the chain in (late.c)?
 } Ends;
 
 typedef enum Made { NotAsked, MadeFree, MadeOfMemory } Made;
@@ -27,6 +27,7 @@ typedef struct Known { // of a node of the new graph
 typedef struct Chains {
   bool *stored; // by id in the graph before: does something other than maps read it?
   bool *whole;  // and as it is, not in another shape?
+  bool *read;   // and within the model?
   const Late *late;
   // The copy made last, of which value, to be reduced along which dimensions: other reductions of
   // the kind accumulate in the same sweep over it.
@@ -61,41 +62,31 @@ static bool in_memory(const Node *n, const bool *stored) {
 }
 
 static bool is_end(const Ends *ends, const Node *n) {
-  for (int i = 0; i < ends->count; i++)
-    if (ends->node[i] == n) return true;
-  return false;
+  return fuse_listed(ends->node, ends->count, n);
+}
+
+// A position or a number, which is read from nowhere.
+static bool is_computed(const Node *n) {
+  return n->op->cls == OpSource && !node_has_memory(n);
 }
 
 // Adds the large values that n is made of, those furthest from it that are in memory; false: too
 // many, or one that is nowhere in memory.
 static bool find_ends(const Arch *arch, const Node *n, const bool *stored, Ends *ends) {
-  if (ends->asked == kMostChain) return false;
-  ends->asked++;
+  if (fuse_listed(ends->within, ends->nwithin, n)) return true;
+  if (ends->nwithin == kMostChain) return false;
+  ends->within[ends->nwithin++] = n;
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
-    if (!chain_is_large(in, n) || is_end(ends, in)) continue;
-    int count = ends->count;
+    if (!chain_is_large(in, n) || is_end(ends, in) || is_computed(in)) continue;
+    int count = ends->count, nwithin = ends->nwithin;
     bool cheap = chain_is_cheap(arch, in);
     if (cheap && find_ends(arch, in, stored, ends)) continue;
-    ends->count = count;
+    ends->count = count, ends->nwithin = nwithin;
     if (count == kMostEnds || !in_memory(in, stored) || (cheap && !ends->maps)) return false;
     ends->node[ends->count++] = in;
   }
   return true;
-}
-
-// n, or a copy of it that nobody else reads, if it is cheap and no end. shared: others read what is
-// made of it.
-static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
-  if (!chain_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
-  Node *in[MaxInputs];
-  shared = shared || n->uses > 1;
-  bool same = !shared;
-  for (int i = 0; i < n->nin; i++) {
-    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], ends, shared) : n->in[i];
-    same = same && in[i] == n->in[i];
-  }
-  return same ? n : chain_copy(to, n, in);
 }
 
 static Known *known_of(Graph *to, const Node *n) {
@@ -107,6 +98,35 @@ static Known *known_of(Graph *to, const Node *n) {
   return &c->known[n->id];
 }
 
+static int64_t ends_bytes(const Ends *ends) {
+  int64_t bytes = 0;
+  for (int i = 0; i < ends->count; i++) bytes += type_bytes(&ends->node[i]->type);
+  return bytes;
+}
+
+// n, or a copy of it that nobody else reads, if it is cheap and no end. shared: others read what is
+// made of it. What the chain needs several times is copied once.
+static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
+  const Chains *c = to->scratch;
+  if (!chain_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
+  if (known_of(to, n)->turn == c->turn) {
+    known_of(to, n)->copy->uses++;
+    return known_of(to, n)->copy;
+  }
+  Node *in[MaxInputs];
+  shared = shared || n->uses > 1;
+  bool same = !shared;
+  for (int i = 0; i < n->nin; i++) {
+    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], ends, shared) : n->in[i];
+    same = same && in[i] == n->in[i];
+  }
+  Node *own = same ? n : chain_copy(to, n, in);
+  own->late = ends->late;
+  if (same) return n;
+  *known_of(to, n) = (Known){known_of(to, n)->made, own, c->turn};
+  return own;
+}
+
 // Is n made of nothing in memory that is as large as itself? Each node is asked once: chains of
 // residual blocks are deep.
 static bool is_free(Graph *to, const Node *n) {
@@ -115,8 +135,7 @@ static bool is_free(Graph *to, const Node *n) {
   bool free = chain_is_cheap(to->c->options.arch, n);
   for (int i = 0; free && i < n->nin; i++) {
     const Node *in = n->in[i];
-    bool computed = in->op->cls == OpSource && !node_has_memory(in);
-    free = computed || !chain_is_large(in, n) || is_free(to, in);
+    free = is_computed(in) || !chain_is_large(in, n) || is_free(to, in);
   }
   known_of(to, n)->made = free ? MadeFree : MadeOfMemory;
   return free;
@@ -168,10 +187,7 @@ static bool holds_across(const Node *n) {
 static bool is_copied(Graph *to, const Node *map, Node **in) {
   bool free = !((const Chains *)to->scratch)->stored[map->id];
   free = free && chain_is_cheap(to->c->options.arch, map);
-  for (int i = 0; free && i < map->nin; i++) {
-    bool computed = in[i]->op->cls == OpSource && !node_has_memory(in[i]);
-    free = computed || is_free(to, in[i]);
-  }
+  for (int i = 0; free && i < map->nin; i++) free = is_computed(in[i]) || is_free(to, in[i]);
   return free;
 }
 
@@ -198,14 +214,8 @@ static Node *chain_for(Graph *to, const Node *reduction, Node *x, const Ends *en
   }
   c->of = x;
   c->axes = reduction->attr.axes;
+  c->turn++;
   return c->copy = own_chain(to, x, ends, false);
-}
-
-static void set_late(Node *n) { // a chain of its own
-  if (n->op->cls != OpMap || n->uses > 1) return;
-  n->late = true;
-  for (int i = 0; i < n->nin; i++)
-    if (chain_is_large(n->in[i], n)) set_late(n->in[i]);
 }
 
 // Does `node` gather or reduce another shape of what is expected to be in memory? It reads it
@@ -218,17 +228,17 @@ static bool reads_view(const Chains *c, const Node *node) {
 }
 
 // What a reduction of x computes itself, maps of its own; null: x is in memory for it, or a row.
-// Where x may be summed by the product that makes it, or by a kernel that keeps its elements, it is
-// made of no map in memory: that kernel has the map at hand.
+// Where x may be summed by the product that makes it, it is made of no map in memory: that kernel
+// has the map at hand. What others than maps read is not made of more bytes than it has itself.
 static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
   const Arch *arch = to->c->options.arch;
   if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x)) return NULL;
-  bool sums = late_sums_columns(((const Chains *)to->scratch)->late, reduction->in[0]);
-  Ends ends = {.maps = !sums && !holds_across(reduction)};
+  const Chains *c = to->scratch;
+  bool sums = late_sums_columns(c->late, reduction->in[0]);
+  Ends ends = {.maps = !sums, .late = !sums};
   if (!find_ends(arch, x, NULL, &ends)) return NULL;
-  Node *own = chain_for(to, reduction, x, &ends);
-  if (!sums) set_late(own);
-  return own;
+  if (c->read[reduction->in[0]->id] && ends_bytes(&ends) > type_bytes(&x->type)) return NULL;
+  return chain_for(to, reduction, x, &ends);
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
@@ -267,13 +277,14 @@ static void store_reduced(const Graph *g, Chains *c, const Late *late) {
 Graph *chain_own(Graph *g) {
   size_t count = (size_t)g->nnodes + 1;
   Chains chains = {.stored = arena_alloc(g->arena, sizeof(bool) * count),
-                   .whole = arena_alloc(g->arena, sizeof(bool) * count)};
+                   .whole = arena_alloc(g->arena, sizeof(bool) * count),
+                   .read = arena_alloc(g->arena, sizeof(bool) * count)};
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool view = n->op->cls == OpMove && n->nin == 1;
     for (int j = 0; n->uses && j < n->nin; j++) {
       if (!wants_memory(g->c->options.arch, n, n->in[j])) continue;
-      chains.stored[n->in[j]->id] = true;
+      chains.stored[n->in[j]->id] = chains.read[n->in[j]->id] = true;
       if (!view) chains.whole[n->in[j]->id] = true;
     }
   }

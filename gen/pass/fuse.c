@@ -17,6 +17,7 @@
 //               evaluate an expression at each element it reads
 //   sibling.c   groups that read one value and run over the same elements become one
 //   row.c       rows and what reads their results over the same elements become one
+//   merge.c     copies that one kernel computes become one
 //   bundle.c    small maps that wait for nobody, or nobody for them, become one launch
 // Groups of rows are then asked whether many blocks for each row were faster; where they would be,
 // groups are made once more (many.c).
@@ -128,26 +129,51 @@ bool fuse_reaches(Group *from, const Group *on) {
   return found;
 }
 
-static void find_users(const Graph *g, Fuse *f) {
-  int total = 0, *first_user = arena_alloc(g->arena, sizeof *first_user * (size_t)(g->nnodes + 2));
-  int *count = first_user + 2; // shifted, so that filling leaves the starts in place
-  for (int i = 0; i < g->nnodes; i++)
-    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++, total++)
-      count[g->nodes[i]->in[j]->id]++;
-  for (int i = 1; i + 2 < g->nnodes + 2; i++) first_user[i + 1] += first_user[i];
-  Node **users = arena_alloc(g->arena, sizeof *users * (size_t)(total + 1));
+static void find_readers(const Graph *g, Fuse *f) {
+  f->readers = arena_alloc(g->arena, sizeof *f->readers * (size_t)(g->nnodes + 1));
+  f->nreaders = arena_alloc(g->arena, sizeof *f->nreaders * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
-      users[first_user[g->nodes[i]->in[j]->id + 1]++] = g->nodes[i];
-  f->users = users;
-  f->first_user = first_user;
+      f->nreaders[g->nodes[i]->in[j]->id]++;
+  for (int i = 0; i < g->nnodes; i++) {
+    f->readers[i] = arena_alloc(g->arena, sizeof(Node *) * (size_t)(f->nreaders[i] + 1));
+    f->nreaders[i] = 0;
+  }
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++) {
+      int id = g->nodes[i]->in[j]->id;
+      f->readers[id][f->nreaders[id]++] = g->nodes[i];
+    }
 }
 
 // The readers of n: *count of them.
 Node **fuse_readers(const Graph *g, const Node *n, int *count) {
   const Fuse *f = fuse_of(g);
-  *count = f->first_user[n->id + 1] - f->first_user[n->id];
-  return f->users + f->first_user[n->id];
+  *count = f->nreaders[n->id];
+  return f->readers[n->id];
+}
+
+static void remove_reader(const Fuse *f, const Node *n, const Node *reader) {
+  Node **readers = f->readers[n->id];
+  int i = 0;
+  while (readers[i] != reader) i++;
+  readers[i] = readers[--f->nreaders[n->id]];
+}
+
+void fuse_replace(Graph *g, Node *n, Node *by) {
+  const Fuse *f = fuse_of(g);
+  int count = f->nreaders[n->id];
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < f->readers[n->id][i]->nin; j++)
+      if (f->readers[n->id][i]->in[j] == n) f->readers[n->id][i]->in[j] = by;
+  Node **all = arena_alloc(g->arena, sizeof *all * (size_t)(f->nreaders[by->id] + count));
+  for (int i = 0; i < f->nreaders[by->id]; i++) all[i] = f->readers[by->id][i];
+  for (int i = 0; i < count; i++) all[f->nreaders[by->id]++] = f->readers[n->id][i];
+  f->readers[by->id] = all;
+  by->uses += n->uses;
+  for (int i = 0; i < n->nin; i++) n->in[i]->uses--, remove_reader(f, n->in[i], n);
+  n->uses = f->nreaders[n->id] = 0;
+  n->group = NULL;
 }
 
 const Node *fuse_only_reader(const Node *n) {
@@ -287,7 +313,7 @@ static void begin_groups(Graph *g, Fuse *f) {
   g->scratch = f;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
-  find_users(g, f);
+  find_readers(g, f);
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
     if (!k || k->nnodes != 1 || f->one_call || g->c->options.no_flash) continue;
@@ -323,8 +349,10 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   heads_find(g);
   if (!unfused && !c->options.apart) place_concats(g);
   prologue_grow(g);
+  merge_copies(g);
   if (!unfused) sibling_join(g);
   if (!unfused) row_join_readers(g);
+  merge_copies(g);
   if (!unfused && !c->options.apart) bundle_groups(g);
   bool ordered = group_finish(g);
   g->scratch = NULL;

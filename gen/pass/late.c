@@ -145,9 +145,23 @@ Late *late_begin(const Graph *g, bool *stored) {
   return c;
 }
 
+// What maps make of a product in its own kernel is in memory where a later one reads it and does
+// not compute it.
+static void note_epilogues(Late *c, const Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *m = g->nodes[i];
+    for (int j = 0; m->uses && m->op->cls == OpMap && j < m->nin; j++) {
+      const Node *n = m->in[j];
+      bool later = c->latest[n->id]->op->cls == OpContract && c->level[m->id] > c->level[n->id];
+      if (later && n->op->cls == OpMap && !late_wants(c, m, n)) c->stored[n->id] = true;
+    }
+  }
+}
+
 void late_find(Late *c, const Graph *g) {
   const Arch *arch = g->c->options.arch;
   for (int i = 0; i < g->nnodes; i++) note_read_later(c, arch, g->nodes[i]);
   for (int i = 0; i < g->nnodes; i++) find_root(c, arch, g->nodes[i]);
   count_cuts(c, g);
+  note_epilogues(c, g);
 }

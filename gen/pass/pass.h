@@ -180,11 +180,10 @@ Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
 enum { kMostNodes = 160, kMostValues = 256, kMostPointers = 400 }; // of a group; text; kernel
 typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
-  bool one_call;      // unfused: groups are of one call of the model
-  bool exact;         // dependences are found however groups lie
-  Group **seen;       // room for as many as there are nodes
-  Node **users; // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
-  int *first_user;
+  bool one_call, exact; // unfused, of one call; dependences are found however groups lie
+  Group **seen;         // room for as many as there are nodes
+  Node ***readers;      // by id: who reads the node, once for each of their inputs that it is
+  int *nreaders;
 } Fuse;
 const Fuse *fuse_of(const Graph *g);
 const char *legal_epilogue(const Group *k, const Node *n);       // why n does not follow k, or null
@@ -204,8 +203,9 @@ const char *prologue_of_product(Group *k, Group *before),
 void fuse_explain(const Group *g, const char *before, FILE *file); // what it is apart from, why
 bool *fuse_attentions(Graph *g); // by id: would it be attention? g is for this question alone
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
-bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
-bool fuse_reaches(Group *from, const Group *on);       // the same, of one question
+void fuse_replace(Graph *g, Node *n, Node *by);     // who reads n reads what is like it; n is gone
+bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen),
+    fuse_reaches(Group *from, const Group *on);        // the same, of one question
 bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n);    // has a block of its own each row of a reduction?
@@ -217,8 +217,8 @@ int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its sh
 bool fuse_listed(const Node *const *list, int count, const Node *n); // is it in the list?
 const Node *bundle_reduction(const Group *k);      // that makes one value of a tensor, all k is for
 bool bundle_shares(const Group *k); // is it such a one, and will share a launch with others?
-void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), // a file each
-    sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g);
+void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), merge_copies(Graph *g),
+    sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g); // a file each
 
 // ---- chain.c, late.c, gain.c -------------------------------------------------------------------
 bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);

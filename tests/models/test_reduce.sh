@@ -45,11 +45,17 @@ local nan = nn.where(x:ne(x), at, 9):amin(2) -- the same by other formulas
 local largest = nn.where(x:ne(x), -1 / 0, x):amax(2, true)
 nn.output("first", nn.where(nan:lt(9), nan, nn.where(x:eq(largest), at, 9):amin(2)))
 LUA
-few() { # none waits for others
-  build/nngen show "$work/few.lua" --set rows=1024 --cuda >"$work/few" &&
-    [ $(grep -c 'kColumns = 256;' "$work/few") = 2 ]
+echo 'nn = require "nn"; nn.output("y", nn.input("x", {1024, 9, 4096}):argmax(2))' >"$work/own.lua"
+own() { # no thread waits for others
+  build/nngen show "$work/own.lua" --cuda >"$work/own" && grep -q 'kColumns = 256;' "$work/own"
 }
-ok "of few elements a thread combines all" few
+ok "of few elements a thread combines all" own
+together() { # what maps make of what each is a reduction of is not stored for them
+  local got
+  got=$(build/nngen show "$work/few.lua" --set rows=1024 --stage fuse | grep -c '^# kernel')
+  [ "$got" = 2 ] || { echo "$got kernels, want 2"; return 1; }
+}
+ok "five reductions of what maps make of one input, and maps of these: two kernels" together
 ordered() {
   run "$work/few.lua" --output "$work/ordered" &&
     cmp "$work/ordered/most.npy" "$work/ordered/first.npy" &&

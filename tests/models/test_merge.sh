@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Copies that fusion makes for each reader are one value again where one kernel computes them.
+. "$(dirname "$0")/../tap.sh"
+norms=tests/models/norm_grads.lua
+sums() { # sums FORM ROWS: one kernel has the sums over rows of derivatives, of the value they are made of
+  local got
+  build/nngen show $norms --entry train --set form=$1 rows=$2 --stage fuse >"$work/$1" || return
+  got=$(grep -cE '^# kernel [0-9]+ norm_grads__(norm|fc)_grad[a-z0-9_]*: .*reduce_sum' "$work/$1")
+  [ "$got" = 1 ] || { echo "$got kernels, want 1"; return 1; }
+}
+for form in layer rms; do
+  for rows in 2048 8192; do
+    ok "sums of the gradient of ${form}_norm over $rows rows are one kernel" sums $form $rows
+  done
+done
+right() {
+  build/nngen $norms --quiet --check --entry train --set rows=40 columns=$2 form=$1 --steps 2
+}
+for form in layer rms log_softmax; do
+  for columns in 96 20000; do
+    few 3 && ok "$form over $columns columns, right" right $form $columns
+  done
+done
+once() { build/nngen show "$@" --cuda | $python tests/models/repeated.py; }
+python=python3
+while read -r model settings; do
+  few 3 once || continue
+  ok "no kernel computes a value twice: $model $settings" once $model $settings
+done <<'CASES'
+tests/models/norm_grads.lua --entry train
+models/resnet18.lua --entry train --dtype bf16
+models/block.lua --entry train
+models/block.lua --entry train --dtype fp16
+models/bert.lua
+models/llama.lua
+models/vit.lua --dtype fp16
+models/gpt2.lua
+models/autoencoder.lua --entry train
+tests/models/heads.lua --set turn=rotate
+CASES
+tap_done
