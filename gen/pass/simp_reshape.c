@@ -362,6 +362,29 @@ static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from
   return simp_make(to, x->op, x->nin, in, &x->attr, x);
 }
 
+// Is `moved`, which map n reads, a reshape of what maps or a reduction make? Their kernel computes
+// the map then. NOTE: numbers that n combines, as sums of whole tensors, keep the shape they have
+// in common.
+static bool may_be_last(const Node *moved, const Node *n) {
+  const Node *x = moved->in[0];
+  if (x->op->cls == OpMap) return moved->uses == 1;
+  bool alone = x->op->cls == OpReduce;
+  for (int i = 0; i < n->nin && type_count(&n->type) == 1; i++)
+    alone = alone && (n->in[i] == moved || simp_is_const(n->in[i]));
+  return alone;
+}
+
+// x, which broadcasts to the shape of n, where `from` is seen as that; null: it cannot be.
+static Node *beside_reshape(Graph *to, Node *x, const Node *n, const Type *from, bool scores) {
+  int64_t dims[MaxRank];
+  int left = kMostSearched;
+  if (is_reshape(x) && type_same_shape(&x->in[0]->type, from)) return x->in[0];
+  if (!x->type.rank) return x;
+  if (!(scores || x->fixed) || !seen_as(&x->type, &n->type, from, dims)) return NULL;
+  Node *computed = scores ? computed_as(to, x, &n->type, from, &left) : NULL;
+  return computed ? computed : reshape_as(to, x, from->rank, dims);
+}
+
 // A map of a reshape of what maps make is a reshape of the map: a chain of maps is of one shape.
 // NOTE: what is fixed takes the shape of what is not; of two fixed values each would take the
 // other's, without end.
@@ -373,17 +396,10 @@ Node *reshape_last(Graph *to, Node *n) {
       moved = n->in[i];
   if (!moved) return NULL;
   bool scores = joins_of_product(moved);
-  if (!scores && (moved->uses > 1 || moved->in[0]->op->cls != OpMap)) return NULL;
-  const Type *from = &moved->in[0]->type;
+  if (!scores && !may_be_last(moved, n)) return NULL;
   for (int i = 0; i < n->nin; i++) {
-    int64_t dims[MaxRank];
-    in[i] = n->in[i] == moved ? moved->in[0] : n->in[i];
-    if (n->in[i] == moved || !n->in[i]->type.rank) continue;
-    if (!(scores || n->in[i]->fixed) || !seen_as(&n->in[i]->type, &n->type, from, dims))
-      return NULL;
-    int left = kMostSearched;
-    in[i] = scores ? computed_as(to, n->in[i], &n->type, from, &left) : NULL;
-    if (!in[i]) in[i] = reshape_as(to, n->in[i], from->rank, dims);
+    in[i] = beside_reshape(to, n->in[i], n, &moved->in[0]->type, scores);
+    if (!in[i]) return NULL;
   }
   Node *inner = simp_make(to, n->op, n->nin, in, &n->attr, n);
   return reshape_as(to, inner, n->type.rank, n->type.dim);

@@ -18,6 +18,17 @@ function cases.dropped()
   nn.output("mean", x:mean())
   at_most(2)
 end
+-- Nor are maps of what is left, with numbers or with others that were reduced so.
+function cases.behind_dropped()
+  local x, y = nn.input("x", {64, 2000}), nn.input("y", {64, 32})
+  nn.output("opposite", -(x:sum(-1)))
+  nn.output("difference", x:logsumexp(-1) - x:mean(-1))
+  nn.output("length", (x * x):sum(-1):sqrt():clamp(1e-3))
+  nn.output("place", x:argmax(-1) + 1)
+  nn.output("columns", x:amax(1):relu() * 2) -- one kernel more
+  nn.output("all", -(y:sum() * 0.5) + 1)      -- and one
+  at_most(3)
+end
 -- Maps that pair columns of one product, as rotary embeddings do, each of a size of its own: one
 -- launch.
 function cases.beside()
