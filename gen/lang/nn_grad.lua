@@ -290,6 +290,11 @@ function rules.take_along(g, node, y, x, ids)
     local sums = tools.scatter_rows(places, of_places, shape(x)[axis])
     return nn.movedim(sums, -1, axis)
   end
+  if wide[axis] == 1 then -- ids and g stand beside the elements of x as they are
+    local at = {}
+    for i = 1, #wide do at[i] = i == axis and shape(x)[axis] or 1 end
+    return op.mul(g, op.eq(ids, nn.index(at, axis)):to("f32"))
+  end
   table.insert(wide, axis, 1) -- the elements of x, then the ids along the axis
   local places = {}
   for i = 1, #wide do places[i] = i == axis and shape(x)[axis] or 1 end

@@ -98,6 +98,31 @@ void fuse_absorb(Graph *g, Group *to, Group *from) {
   from->nnodes = 0;
 }
 
+static Node *last_map(const Group *k) { // or the last move, if it has none
+  Node *last = k->nodes[k->nnodes - 1];
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i]->op->cls == OpMap) last = k->nodes[i];
+  return last;
+}
+
+void fuse_part(Graph *g, Group *k, const bool *own) {
+  Group *part = NULL;
+  int left = 0;
+  for (int i = 0; i < k->nnodes; i++) {
+    Node *n = k->nodes[i];
+    if (!own[i]) {
+      k->nodes[left++] = n;
+      continue;
+    }
+    Group *single = new_group(g, n);
+    if (part) fuse_absorb(g, part, single);
+    if (!part) part = single;
+  }
+  k->nnodes = left;
+  k->anchor = last_map(k);
+  part->anchor = last_map(part);
+}
+
 // Does a group that writes n, or a part of it, wait for `on`? `reader` is not asked.
 static bool maker_depends(const Node *n, const Group *reader, const Group *on, Group **seen,
                           int *nseen) {

@@ -203,11 +203,11 @@ const char *prologue_of_product(Group *k, Group *before),
 void fuse_explain(const Group *g, const char *before, FILE *file); // what it is apart from, why
 bool *fuse_attentions(Graph *g); // by id: would it be attention? g is for this question alone
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
-void fuse_replace(Graph *g, Node *n, Node *by);     // who reads n reads what is like it; n is gone
+void fuse_replace(Graph *g, Node *n, Node *by),     // who reads n reads what is like it; n is gone
+    fuse_part(Graph *g, Group *k, const bool *own); // of a group of maps: these become one
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen),
-    fuse_reaches(Group *from, const Group *on);        // the same, of one question
-bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
-bool fuse_same_call(const Group *a, const Group *b);
+    fuse_reaches(Group *from, const Group *on), fuse_same_call(const Group *a, const Group *b),
+    fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_fits_row(const Node *n);    // has a block of its own each row of a reduction?
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 bool many_choose(Graph *g, Graph *grouped); // marks reductions of g; false: groups may stay

@@ -136,10 +136,64 @@ static const char *legal_behind_rows(const Group *rows, const Group *reader) {
   if (!turns && memcmp(x->order, y->order, sizeof x->order))
     return "its elements lie in another order than those rows";
   if (moves_results(rows, reader)) return "it reads what that kernel makes from other places";
-  if (is_made_early(rows, reader))
-    return "it is computed again late, and that kernel runs early";
-  return fuse_makes_cycle(rows, reader) ? "it waits for another kernel that waits for this one"
-                                        : NULL;
+  return is_made_early(rows, reader) ? "it is computed again late, and that kernel runs early"
+                                     : NULL;
+}
+
+// ---- what a reader waits for besides ------------------------------------------------------------
+
+static int place_in(const Group *k, const Node *n) {
+  int i = 0;
+  while (k->nodes[i] != n) i++;
+  return i;
+}
+
+// Which nodes of k wait for the rows.
+static void find_waiting(const Group *rows, const Group *k, bool *waits) {
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin && !waits[i]; j++) {
+      const Node *in = k->nodes[i]->in[j];
+      if (in->group == k)
+        waits[i] = waits[place_in(k, in)];
+      else
+        waits[i] = in->placed || (in->group && fuse_reaches(in->group, rows));
+    }
+}
+
+// Which nodes of k make what the reader reads.
+static void find_read(const Group *k, const Group *reader, bool *read) {
+  for (int i = k->nnodes - 1; i >= 0; i--) {
+    const Node *n = k->nodes[i];
+    read[i] = read[i] || read_in(n, reader);
+    for (int j = 0; j < n->nin && read[i]; j++)
+      if (n->in[j]->group == k) read[place_in(k, n->in[j])] = true;
+  }
+}
+
+// A kernel of maps that waits for the rows may make something for their reader that does not wait:
+// that becomes a kernel of its own, as what a loss and its gradient both make of the targets.
+static bool part_of(Graph *g, Group *rows, Group *k, const Group *reader) {
+  bool waits[kMostNodes] = {false}, read[kMostNodes] = {false}, parts = k->tm->fusion->maps;
+  if (!parts || k->nnodes > kMostNodes) return false;
+  find_waiting(rows, k, waits);
+  find_read(k, reader, read);
+  for (int i = 0; i < k->nnodes; i++) parts = parts && !(read[i] && waits[i]);
+  if (parts) fuse_part(g, k, read);
+  return parts;
+}
+
+// Does the reader wait for no kernel that waits for the rows, or does it not after such parts? One
+// kernel more is no gain where the reader is small.
+static bool waits_for_rows_alone(Graph *g, Group *rows, Group *reader) {
+  if (!fuse_makes_cycle(rows, reader)) return true;
+  bool alone = !gain_is_small(g->c->options.arch, reader);
+  for (int i = 0; i < reader->nnodes && alone; i++)
+    for (int j = 0; j < reader->nodes[i]->nin && alone; j++) {
+      Group *k = reader->nodes[i]->in[j]->group;
+      bool waits = k && k != rows && k != reader && fuse_reaches(k, rows);
+      alone = !waits || part_of(g, rows, k, reader);
+    }
+  return alone && !fuse_makes_cycle(rows, reader);
 }
 
 static const Template *row_template(const Graph *g) {
@@ -162,6 +216,8 @@ void row_join_readers(Graph *g) {
       Group *rows = g->nodes[i]->group, *reader = readers[j]->group;
       if (!rows || !reader || rows == reader || !has_rows(rows)) continue;
       const char *reason = legal_behind_rows(rows, reader);
+      if (!reason && !waits_for_rows_alone(g, rows, reader))
+        reason = "it waits for another kernel that waits for this one";
       note_apart(g->nodes[i], readers[j], reason);
       if (reason) continue;
       fuse_absorb(g, rows, reader);
