@@ -301,19 +301,44 @@ static void order_for_reshape(Node *reshape) {
     for (int d = 0; d < rank; d++) stored[i]->type.order[d] = (uint8_t)permute->attr.dims[d];
 }
 
+// Is n a permutation that leaves the last dimension where it is, maybe seen with another shape?
+static bool keeps_last(const Node *n) {
+  if (n->op->cls == OpMove && n->op->form == MoveReshape) n = n->in[0];
+  int last = n->type.rank - 1;
+  return n->op->cls == OpMove && n->op->form == MovePermute && n->attr.dims[last] == last;
+}
+
+// Where a concat of permuted parts is reshaped, so that dimensions become one that lie apart in
+// these: it and its parts are row-major (`plain`, by id), which makes that a view; what makes the
+// parts stores them so.
+static void plain_for_reshape(const Node *reshape, bool *plain) {
+  const Node *n = reshape->in[0];
+  bool concat = n->op->cls == OpMove && n->op->form == MoveConcat && n->nin <= kMostParts;
+  bool parts = concat && !n->fixed && reshape->type.rank < n->type.rank;
+  for (int i = 0; parts && i < n->nin; i++) parts = keeps_last(n->in[i]) && n->in[i]->uses == 1;
+  for (int i = 0; parts && i < n->nin; i++) plain[n->id] = plain[n->in[i]->id] = true;
+}
+
 // Filters that training updates, and states like them, lie as products read and make them.
 static bool suits_products(const Graph *g, const Node *n) {
   return owns_parameters(g) && n->op->cls == OpSource && n->updated && n->type.rank == 4;
 }
 
+typedef struct Layout { // by id in the graph before
+  HeadsUse *use;
+  bool *plain; // row-major
+} Layout;
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
+  const Layout *layout = to->scratch;
   Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
   n->type = node->type;
   n->uses = node->uses;
-  if (n->op->cls != OpSource && is_row_major(&n->type)) choose_order(n);
+  bool chosen = n->op->cls == OpSource || layout->plain[node->id] || !is_row_major(&n->type);
+  if (!chosen) choose_order(n);
   if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
-    HeadsUse *use = to->scratch, own = use[node->id];
+    HeadsUse *use = layout->use, own = use[node->id];
     place_operands(to, n, prec_operand(n));
     const Node *scores = own == WeighsHeads ? attend_product(node) : NULL;
     if (own && scores && !use[scores->id]) use[node->id] = NoHeads; // they are in memory
@@ -365,11 +390,15 @@ static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdat
 void layout_pass(Compiler *c) {
   bool fused = is_fused(c->graph);
   if (fused) c->graph = norms_follow(beside_join(c->graph));
+  Layout layout = {.plain = arena_alloc(c->graph->arena, (size_t)c->graph->nnodes + 1)};
   for (int i = 0; fused && i < c->graph->nnodes; i++) {
     Node *n = c->graph->nodes[i];
-    if (n->op->cls == OpMove && n->op->form == MoveReshape) order_for_reshape(n);
+    if (n->op->cls != OpMove || n->op->form != MoveReshape) continue;
+    order_for_reshape(n);
+    plain_for_reshape(n, layout.plain);
   }
-  Graph *g = c->graph = graph_rebuild(c->graph, rewrite, attend_products(c->graph));
+  layout.use = attend_products(c->graph);
+  Graph *g = c->graph = graph_rebuild(c->graph, rewrite, &layout);
   for (int i = 0; i < g->noutputs; i++) {
     Node *n = g->outputs[i].node;
     Dtype dtype = dtype_is_float(n->type.dtype) ? g->outputs[i].dtype : n->type.dtype;

@@ -43,12 +43,32 @@ static bool all_placeable(const Graph *g, const Node *concat) {
   return true;
 }
 
+// Is the concat all that k makes, in whatever shapes it is seen?
+static bool makes_alone(const Group *k, const Node *concat) {
+  bool alone = k->nnodes <= kMostNodes;
+  for (int i = 0; i < k->nnodes && alone; i++) {
+    const Node *n = k->nodes[i];
+    alone = n == concat || (n->op->cls == OpMove && n->nin == 1 && view_same_memory(n));
+  }
+  return alone;
+}
+
+// Others may compute the shapes that it is seen in.
+static void part_views(Graph *g, Group *k) {
+  while (k->nnodes > 1) {
+    bool own[kMostNodes] = {false};
+    own[k->nnodes - 1] = true;
+    fuse_part(g, k, own);
+  }
+}
+
 void place_concats(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     Group *k = n->group;
     bool concat = n->op->cls == OpMove && n->op->form == MoveConcat;
-    if (!concat || !k || k->nnodes != 1 || n->fixed || !all_placeable(g, n)) continue;
+    if (!concat || !k || n->fixed || !makes_alone(k, n) || !all_placeable(g, n)) continue;
+    part_views(g, k);
     int64_t begin = 0;
     for (int j = 0; j < n->nin; j++) {
       n->in[j]->parent = n;
