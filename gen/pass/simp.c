@@ -24,6 +24,7 @@ typedef struct Entry { // a node that exists, by what it is
 // The nodes that the graph being built has (Graph.scratch).
 typedef struct Known {
   Entry *table;
+  int other; // maps made in place of one that computes in another dtype
 } Known;
 
 typedef struct Key {
@@ -210,6 +211,11 @@ static bool find_parts(Node *n, Node **part, int *count, int *axis) {
   return *axis >= 0;
 }
 
+// Do values of dtypes a and b have one arithmetic? Integers wrap where their dtype ends.
+static bool same_arithmetic(Dtype a, Dtype b) {
+  return a == b || (dtype_is_float(a) && dtype_is_float(b));
+}
+
 // Padded parts that stand beside each other, added up, are joined: the derivative of what slices
 // cut.
 static Node *pads_to_concat(Graph *to, Node *n) {
@@ -241,9 +247,12 @@ static Node *binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like)
   return simp_make(to, op, 2, in, NULL, like);
 }
 
-// x - c = x + (-c)
+// x - c = x + (-c), where both are negated in one dtype: of bytes -1 is 255.
 static Node *subtract_to_add(Graph *to, Node *n) {
   if (!(n->op->flags & FlagSub) || !n->in[1]->fixed || n->in[0]->fixed) return NULL;
+  Dtype dtype = n->in[1]->type.dtype;
+  bool number = node_is_literal(n->in[1]) && dtype != DtBool;
+  if (!number && !same_arithmetic(dtype, n->type.dtype)) return NULL;
   Node *negative = simp_make(to, op_need(to->c, "neg"), 1, &n->in[1], NULL, n);
   return binary(to, op_need(to->c, "add"), n->in[0], negative, n);
 }
@@ -265,6 +274,7 @@ static Node *join_fixed(Graph *to, Node *n) {
   if (!(inner->op->flags & (FlagAdd | FlagMul)) || !inner->in[1]->fixed) return NULL;
   Node *x = inner->in[0], *c1 = inner->in[1];
   if (!can_join(c1, c2, n->op->flags & FlagMul)) return NULL;
+  if (!same_arithmetic(inner->type.dtype, n->type.dtype)) return NULL;
   if (inner->op == n->op) return binary(to, n->op, x, binary(to, n->op, c1, c2, n), n);
   if (!(n->op->flags & FlagMul)) return NULL;
   Node *scaled = binary(to, n->op, x, c2, n);
@@ -358,15 +368,26 @@ static SimpRule *const rules[] = {
     batches_in_order, powers_factored, weights_cut,
 };
 
+// What the rule gives, unless it would compute in another dtype what n or a map of n computes: u8
+// where operands that have moved made i32 of it.
+static Node *apply_rule(Graph *to, Node *n, SimpRule *rule) {
+  Known *known = to->scratch;
+  int before = known->other;
+  Node *better = rule(to, n);
+  bool other = known->other != before;
+  known->other = before;
+  return better && !other && same_arithmetic(better->type.dtype, n->type.dtype) ? better : NULL;
+}
+
 static Node *apply(Graph *to, Node *n) {
   for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
-    Node *better = always[i](to, n);
+    Node *better = apply_rule(to, n, always[i]);
     if (better) return better;
   }
   // Not for `unfused`, which shows the model as written.
   bool algebra = strcmp(to->c->options.lowering, "unfused") != 0;
   for (size_t i = 0; algebra && i < sizeof rules / sizeof rules[0]; i++) {
-    Node *better = rules[i](to, n);
+    Node *better = apply_rule(to, n, rules[i]);
     if (better) return better;
   }
   return NULL;
@@ -377,8 +398,11 @@ Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, c
   n->uses = 1;
   if (op->form == MoveReshape && op->cls == OpMove) n->type.rank = like->type.rank;
   shape_infer(to->c, n);
-  Node *better = apply(to, n);
-  return better ? better : simp_intern(to, n);
+  bool other = op == like->op && op->cls == OpMap &&
+               !same_arithmetic(n->type.dtype, like->type.dtype);
+  Node *better = apply(to, n), *made = better ? better : simp_intern(to, n);
+  if (other && !simp_is_const(made)) ((Known *)to->scratch)->other++;
+  return made;
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
