@@ -9,7 +9,6 @@
 #include "pass.h"
 
 #include <float.h>
-#include <lauxlib.h>
 #include <math.h>
 #include <string.h>
 #include <uthash.h>
@@ -86,31 +85,6 @@ static bool is_value(const Node *n, double v) {
 }
 
 // ---- rules: each returns the replacement, or null ----------------------------------------------
-
-// Does the dtype hold v as it is? An integer beyond its range wraps where it is computed.
-static bool holds(Dtype dtype, double v) {
-  if (dtype == DtU8) return v >= 0 && v <= UINT8_MAX;
-  return dtype_is_float(dtype) || dtype == DtBool || (v >= INT32_MIN && v <= INT32_MAX);
-}
-
-// A map of constants is a constant.
-static Node *fold_constants(Graph *to, Node *n) {
-  bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice; // elements that are all alike
-  if (moves && simp_is_const(n->in[0])) return simp_const(to, n->in[0]->attr.value, &n->type, n);
-  if (n->op->cls != OpMap || n->op->ref == LUA_NOREF) return NULL;
-  for (int i = 0; i < n->nin; i++)
-    if (!simp_is_const(n->in[i])) return NULL;
-  lua_State *lua = to->c->lua;
-  lua_rawgeti(lua, LUA_REGISTRYINDEX, n->op->ref);
-  for (int i = 0; i < n->nin; i++) lua_pushnumber(lua, n->in[i]->attr.value);
-  if (front_call(lua, n->nin, 1) || !lua_isnumber(lua, -1)) {
-    lua_pop(lua, 1);
-    return NULL;
-  }
-  double v = lua_tonumber(lua, -1);
-  lua_pop(lua, 1);
-  return holds(n->type.dtype, v) ? simp_const(to, v, &n->type, n) : NULL;
-}
 
 // A reduction over dimensions of size 1 alone, in the dtype of what it reduces; null: it stays.
 static Node *one_element(Graph *to, Node *n) {

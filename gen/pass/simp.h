@@ -11,6 +11,7 @@ Node *simp_intern(Graph *to, Node *n); // the node like n that exists already, e
 void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size); // n's, of these inputs
 bool simp_is_const(const Node *n);
 
+SimpRule fold_constants; // simp_fold.c
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
 Node *sum_deviates(const Node *n);    // y, where n sums (y - mean(y))^2 up; null: it does not
 const Node *sum_power(const Node *n); // the exponential that is a factor of n; null: there is none

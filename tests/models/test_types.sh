@@ -3,7 +3,7 @@
 # out as NumPy files; the policy of precision.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen tests/models/types.lua --quiet --check "$@"; }
-for case in integers rewritten bools sums borders index random; do
+for case in integers rewritten constants bools sums borders index random; do
   ok "$case" run --set case=$case
   long && ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
 done

@@ -1,0 +1,46 @@
+// simp_fold.c: the rule of simp.c that computes what is made of constants alone.
+#include "simp.h"
+
+#include <lauxlib.h>
+#include <math.h>
+
+// Does the dtype hold v as it is? An integer beyond its range wraps where it is computed.
+static bool holds(Dtype dtype, double v) {
+  if (dtype == DtU8) return v >= 0 && v <= UINT8_MAX;
+  return dtype_is_float(dtype) || dtype == DtBool || (v >= INT32_MIN && v <= INT32_MAX);
+}
+
+// v as a value of the dtype, as kernels convert: floats are cut toward zero, bytes are modulo 256.
+static double converted(Dtype dtype, double v) {
+  if (dtype == DtF16) return half_to_float(half_from_float((float)v));
+  if (dtype == DtBf16) return bf16_to_float(bf16_from_float((float)v));
+  if (dtype == DtBool) return v != 0;
+  if (dtype_is_float(dtype)) return (float)v;
+  double whole = isnan(v) ? 0 : fmin(fmax(trunc(v), INT32_MIN), INT32_MAX);
+  return dtype == DtU8 ? whole - 256 * floor(whole / 256) : whole;
+}
+
+// What map n makes of these constants; false: its `ref` cannot tell.
+static bool compute(Compiler *c, const Node *n, double *v) {
+  lua_State *lua = c->lua;
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, n->op->ref);
+  for (int i = 0; i < n->nin; i++) lua_pushnumber(lua, n->in[i]->attr.value);
+  bool done = !front_call(lua, n->nin, 1) && lua_isnumber(lua, -1);
+  *v = done ? lua_tonumber(lua, -1) : 0;
+  lua_pop(lua, 1);
+  return done;
+}
+
+// A map of constants is a constant, and so is what moves elements that are all alike.
+Node *fold_constants(Graph *to, Node *n) {
+  bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice;
+  if (moves && simp_is_const(n->in[0])) return simp_const(to, n->in[0]->attr.value, &n->type, n);
+  if (n->op->cls != OpMap || n->op->ref == LUA_NOREF) return NULL;
+  for (int i = 0; i < n->nin; i++)
+    if (!simp_is_const(n->in[i])) return NULL;
+  double v;
+  if (!compute(to->c, n, &v)) return NULL;
+  Dtype dtype = n->type.dtype;
+  if (n->op->typing == TypeConvert || dtype == DtBool) v = converted(dtype, v);
+  return holds(dtype, v) ? simp_const(to, v, &n->type, n) : NULL;
+}
