@@ -311,12 +311,12 @@ static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
 
 // What a conversion to n's dtype makes of a value.
 static const char *converted(Scope *s, const Node *n, const char *value) {
-  Dtype dtype = (Dtype)n->attr.dtype;
-  bool rounds = dtype == DtF16 || dtype == DtBf16;
-  if (rounds && is_float(n->in[0]))
-    return arena_printf(scope_arena(s), "nn_float(nn_cast<%s>(%s))", expr_ctype(dtype), value);
-  if (type_compute(n->in[0]->type.dtype) == type_compute(dtype)) return value;
-  return arena_printf(scope_arena(s), "nn_to<%s>(%s)", expr_ctype(type_compute(dtype)), value);
+  Dtype dtype = (Dtype)n->attr.dtype, from = type_compute(n->in[0]->type.dtype);
+  bool rounds = (dtype == DtF16 || dtype == DtBf16) && from != DtU8 && from != DtBool;
+  if (from != type_compute(dtype))
+    value = arena_printf(scope_arena(s), "nn_to<%s>(%s)", expr_ctype(type_compute(dtype)), value);
+  if (!rounds) return value; // 16 bits hold every byte
+  return arena_printf(scope_arena(s), "nn_float(nn_cast<%s>(%s))", expr_ctype(dtype), value);
 }
 
 static const char *map_value(Scope *s, const Node *n, const Index *at) {

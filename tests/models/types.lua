@@ -44,6 +44,8 @@ function cases.constants()
   nn.output("byte", nn.full({3}, 300, {dtype = "u8"}) + nn.full({3}, -1, {dtype = "u8"}) + a)
   nn.output("far", nn.full({3}, 3e9, {dtype = "i32"}):to("u8") + a)
   nn.output("third", (nn.full({3}, 1 / 3, {dtype = "f16"}):to("f32") - 1 / 3) * 1e4)
+  nn.output("beside", nn.concat({nn.input("h", {4}, {dtype = "f16"}),
+                                 nn.tensor({100001, 2}, {dtype = "i32"})}, 1))
   nn.output("huge", nn.full({3}, 1e5, {dtype = "f16"}):to("f32") + a)
 end
 function cases.bools()
@@ -70,6 +72,9 @@ function cases.conversions()
   nn.output("flag", (x:to("i32") // 700):to("bool"))
   nn.output("back", x:to("i32"):to("f32") / 3)
   nn.output("long", x:to("i32"):to("i64") + 1)
+  nn.output("rounded", (x:to("i32") * 7):to("f16"):to("i32"))
+  nn.output("beyond", (x:to("i32") * 1000):to("f16"):to("f32"))
+  nn.output("eight", (x:to("i32") * 7):to("bf16"):to("i32"))
 end
 -- Outputs that are converted to 16 bits are stored so, wherever they come from.
 function cases.stored()
