@@ -193,8 +193,13 @@ define_here([[state(name: string, shape: any,
 end)
 
 -- What a state, or a parameter, holds after this run of the entry. Reading it, before this call or
--- after it, gives what it held before the run; who wants the new value reads `value`.
+-- after it, gives what it held before the run; who wants the new value reads `value`. Integers
+-- become what a state of bools or bytes holds, as x:to makes them.
 define_here("update(state: any, value: any)", "", function(state, value)
+  local own = core.is_tensor(state) and core.dtype(state)
+  local new = core.is_tensor(value) and core.dtype(value)
+  local narrows = new and new ~= own and not tools.is_float(value)
+  if narrows and (own == "bool" or own == "u8" and new ~= "bool") then value = nn.to(value, own) end
   core.update(state, value)
 end)
 

@@ -287,13 +287,22 @@ static void check_once(lua_State *lua, const Node *state) {
   }
 }
 
+static const char *said(Compiler *c, const Node *n) { // "input 'x'", "what add gives"
+  return n->op->cls == OpSource ? arena_printf(c->arena, "%s '%s'", n->op->name, n->name)
+                                : arena_printf(c->arena, "what %s gives", n->op->name);
+}
+
 static int lua_update(lua_State *lua) { // update(state, value)
   Compiler *c = front_compiler(lua);
   Node **state = luaL_testudata(lua, 1, kTensorType), **value = luaL_testudata(lua, 2, kTensorType);
   bool holds = state && (*state)->op->cls == OpSource &&
                ((*state)->op->form == SourceState || (*state)->op->form == SourceParam);
-  if (!holds || !value)
-    err_at(c, front_here(lua), "update: wants a state or a parameter, and a tensor");
+  if (!holds)
+    err_at(c, front_here(lua), "update: wants a state or a parameter first, not %s",
+           state ? said(c, *state) : arena_printf(c->arena, "a %s", luaL_typename(lua, 1)));
+  if (!value)
+    err_at(c, front_here(lua), "update: the new value of '%s' is a %s, not a tensor",
+           (*state)->name, luaL_typename(lua, 2));
   const Type *s = &(*state)->type, *v = &(*value)->type;
   if (!type_same_shape(s, v) || dtype_is_float(s->dtype) != dtype_is_float(v->dtype))
     err_at(c, front_here(lua), "update: '%s' is %s %s, the new value %s %s", (*state)->name,

@@ -57,6 +57,18 @@ function cases.narrow() -- in 16 bits, though all that reads them is their updat
   nn.update(a, a * 0.5 + x)
   nn.update(b, nn.where(nn.index({6, 1}, 1):eq(2), x, b))
 end
+function cases.integers() -- of other dtypes than their states
+  local k = nn.index({4})
+  nn.update(nn.state("flags", {4}, {dtype = "bool"}), k * 3)
+  nn.update(nn.state("bytes", {4}, {dtype = "u8"}), k * 300 - 5)
+  nn.update(nn.state("marks", {4}, {dtype = "bool"}), nn.input("b", {4}, {dtype = "u8"}))
+  local counts = nn.state("counts", {4}, {dtype = "i32"})
+  local long = nn.state("long", {4}, {dtype = "i64"})
+  nn.update(counts, nn.gt(k, 1))
+  nn.update(long, long + 1)
+  nn.update(nn.state("truths", {4}, {dtype = "u8"}), nn.gt(k, 1))
+  nn.output("y", k)
+end
 function cases.cache() -- keys and values of earlier steps, by position
   local B, H, T, D = 2, 3, 12, 8
   local at = nn.state("at", {1}, {dtype = "i32"})
