@@ -300,8 +300,11 @@ const char *expr_substitute(Arena *arena, const char *cuda, const char *const *a
 static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
   const Node *from = n->in[i];
   Dtype wanted = type_compute(type_operand(n, i));
-  if (from->op->cls == OpSource && from->op->form == SourceConst)
-    return expr_literal(scope_arena(s), from->attr.value, wanted);
+  if (from->op->cls == OpSource && from->op->form == SourceConst) {
+    double value = from->attr.value;
+    if (from->attr.tensor && wanted == DtU8) value -= 256 * floor(value / 256);
+    return expr_literal(scope_arena(s), value, wanted);
+  }
   Index in[MaxRank];
   expr_broadcast(&n->type, &from->type, at, in);
   const char *text = expr_value(s, from, in);

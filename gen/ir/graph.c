@@ -127,6 +127,10 @@ bool node_is_literal(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceConst && !n->type.rank;
 }
 
+bool node_is_number(const Node *n) {
+  return node_is_literal(n) && !n->attr.tensor;
+}
+
 bool node_has_memory(const Node *n) {
   return n->op->cls == OpSource && n->op->form != SourceConst && n->op->form != SourceIndex;
 }

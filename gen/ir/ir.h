@@ -58,7 +58,7 @@ typedef struct Attr {
   int64_t axis;            // concat, index, scan, select
   int64_t count;           // select: how many elements
   int64_t smallest, fixed; // 1: select: the smallest ones; index: of a table that `init` makes
-  int64_t dtype;           // to: a Dtype
+  int64_t dtype, tensor;   // to: a Dtype; const without dimensions: 1: no number of the model
   int64_t below;           // input of integers: they are 0 to below - 1; 0: any
   int64_t dims[MaxRank];   // reshape: shape; permute: each one's source; slice: begin; pad: before
   int64_t ends[MaxRank];   // slice: end; pad: after
@@ -220,7 +220,7 @@ int64_t type_count(const Type *t), type_bytes(const Type *t); // elements, bytes
 Dtype type_compute(Dtype dtype);           // what kernels compute it in: f32, i32, u8 or bool
 Dtype type_operand(const Node *n, int i);  // what map n computes its input i in
 Dtype type_result(const Node *n);          // what map n gives
-bool node_is_literal(const Node *n);       // a number of the model: its kind counts, not its dtype
+bool node_is_literal(const Node *n), node_is_number(const Node *n); // a number; of the model file
 bool node_has_memory(const Node *n);       // a source that is read: input, parameter, state
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major

@@ -28,6 +28,7 @@ const AttrField attr_fields[] = {
     {"below", offsetof(Attr, below), 1, false, true},
     {"smallest", offsetof(Attr, smallest), 1, false, true},
     {"fixed", offsetof(Attr, fixed), 1, false, true},
+    {"tensor", offsetof(Attr, tensor), 1, false, true},
 };
 #undef FIELD
 const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];

@@ -85,18 +85,27 @@ static Dtype promote(Dtype a, Dtype b) {
   return kind_of(a) == 2 ? DtF32 : DtI32; // f16 and bf16 meet in f32, u8 and i64 in i32
 }
 
-// Of the inputs from `first` on. Numbers of the model only tell their kind.
+// Which inputs decide before others: tensors, then those without dimensions, then numbers.
+static int weight_of(const Node *n) {
+  return n->type.rank ? 2 : node_is_number(n) ? 0 : 1;
+}
+
+// Of the inputs from `first` on, as PyTorch promotes: those of less weight only tell their kind.
 static Dtype promoted(const Node *n, int first) {
-  Dtype all = DtBool, literals = DtBool;
-  bool any = false;
+  Dtype of[3] = {DtBool, DtBool, DtBool}, all = DtBool;
+  bool any[3] = {false}, found = false;
   for (int i = first; i < n->nin; i++) {
+    int weight = weight_of(n->in[i]);
     Dtype in = n->in[i]->type.dtype;
-    if (node_is_literal(n->in[i]))
-      literals = promote(literals, in);
-    else
-      all = any ? promote(all, in) : in, any = true;
+    of[weight] = any[weight] ? promote(of[weight], in) : in;
+    any[weight] = true;
   }
-  return !any || kind_of(literals) > kind_of(all) ? literals : all;
+  for (int weight = 2; weight >= 0; weight--) {
+    if (!any[weight] || (found && kind_of(of[weight]) <= kind_of(all))) continue;
+    all = of[weight];
+    found = true;
+  }
+  return all;
 }
 
 Dtype type_operand(const Node *n, int i) {

@@ -87,7 +87,7 @@ static void check_literals(lua_State *lua, const Op *op, Node **in, int nin) {
   bool whole = op->typing == TypeDraw || op->typing == TypeWhole; // they take no floats
   bool floats = op->typing != TypeArith && op->typing != TypeCompare && !where && !whole;
   for (int i = where; i < nin; i++)
-    floats = floats || (!node_is_literal(in[i]) && dtype_is_float(in[i]->type.dtype));
+    floats = floats || (!node_is_number(in[i]) && dtype_is_float(in[i]->type.dtype));
   for (int i = where; i < nin && !floats; i++) {
     int64_t value = lua_isinteger(lua, i + 1) ? lua_tointeger(lua, i + 1) : 0;
     const char *hint = arena_printf(front_compiler(lua)->arena, "; %lld.0 makes floats of them",

@@ -11,7 +11,7 @@
 --           move      the same elements elsewhere
 --           source    input, param, const
 --   type    map: what it computes in and gives: float (the default; integers are converted), arith
---           (the dtype its inputs promote to), compare (the same, giving bool), where, logic (bools),
+--           (the dtype its inputs promote to, as PyTorch's: type.c), compare (the same, giving bool), where, logic (bools),
 --           convert (to its attribute dtype), draw (integers, giving a random float), whole (integers to i32)
 --   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 so far, $2 the next)
 --   narrow  the same where the result has 16 bits: off by 2^-16 of it at most (lib/prim_fast.cuh)
@@ -41,7 +41,7 @@
 op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
 op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "init_a", "init_b", "table"}}
 op{name = "state", class = "source", form = "state", nin = 0, attrs = {"init", "init_a", "init_b"}}
-op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value"}}
+op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value", "tensor"}}
 op{name = "index", class = "source", form = "index", nin = 0, attrs = {"axis", "fixed"}}
 
 local function wrapped(x) return ((x + 0x80000000) & 0xffffffff) - 0x80000000 end -- to 32 bits

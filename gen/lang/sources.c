@@ -226,7 +226,7 @@ static int lua_numbers(lua_State *lua) {
 static int lua_full(lua_State *lua) { // full(shape, value): a constant
   Compiler *c = front_compiler(lua);
   Type t = read_shape(lua, 1, "full");
-  Attr attr = {.value = luaL_checknumber(lua, 2)};
+  Attr attr = {.value = luaL_checknumber(lua, 2), .tensor = !t.rank};
   Node *n = front_place_node(lua, graph_add(c->graph, op_need(c, "const"), 0, NULL, &attr, NULL));
   n->type = t;
   shape_infer(c, n);

@@ -39,6 +39,13 @@ static void to_dtype(const Node *n, double *y, int count) {
   }
 }
 
+// Does n compute its input i, a tensor without dimensions, in bytes that the input is not made of?
+static bool cut_to_bytes(const Node *n, int i) {
+  const Node *from = n->in[i];
+  return !from->type.rank && !node_is_number(from) && !dtype_is_float(from->type.dtype) &&
+         n->op->typing != TypeConvert && type_operand(n, i) == DtU8;
+}
+
 static void eval_map(Compiler *c, Node *n, double **value) {
   const Traced *k = program_of(c, n->op);
   const Type *t = &n->type;
@@ -52,8 +59,10 @@ static void eval_map(Compiler *c, Node *n, double **value) {
     for (int i = 0; i < n->nin; i++) {
       const Type *u = &n->in[i]->type;
       const double *from = value[n->in[i]->id] + row_offset(t, u, at);
-      bool constant = row > 1 && (!u->rank || u->dim[u->rank - 1] == 1);
-      for (int j = 0; constant && j < len; j++) spread[i][j] = *from;
+      bool cut = cut_to_bytes(n, i);
+      bool constant = cut || (row > 1 && (!u->rank || u->dim[u->rank - 1] == 1));
+      double held = cut ? eval_held(DtU8, *from) : *from;
+      for (int j = 0; constant && j < len; j++) spread[i][j] = held;
       in[i] = constant ? spread[i] : from;
     }
     if (k->ok)

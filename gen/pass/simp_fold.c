@@ -31,10 +31,20 @@ static bool compute(Compiler *c, const Node *n, double *v) {
   return done;
 }
 
+// A constant in the place of n. Numbers of the model make a number, all else makes a tensor.
+static Node *constant(Graph *to, double value, const Node *n) {
+  bool number = n->op->cls == OpMap && n->op->typing != TypeConvert;
+  for (int i = 0; i < n->nin; i++) number = number && node_is_number(n->in[i]);
+  Attr attr = {.value = value, .tensor = !n->type.rank && !number};
+  Node *made = graph_add(to, op_need(to->c, "const"), 0, NULL, &attr, (Node *)n);
+  made->type = type_make(n->type.dtype, n->type.rank, n->type.dim);
+  return simp_intern(to, made);
+}
+
 // A map of constants is a constant, and so is what moves elements that are all alike.
 Node *fold_constants(Graph *to, Node *n) {
   bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice;
-  if (moves && simp_is_const(n->in[0])) return simp_const(to, n->in[0]->attr.value, &n->type, n);
+  if (moves && simp_is_const(n->in[0])) return constant(to, n->in[0]->attr.value, n);
   if (n->op->cls != OpMap || n->op->ref == LUA_NOREF) return NULL;
   for (int i = 0; i < n->nin; i++)
     if (!simp_is_const(n->in[i])) return NULL;
@@ -42,5 +52,5 @@ Node *fold_constants(Graph *to, Node *n) {
   if (!compute(to->c, n, &v)) return NULL;
   Dtype dtype = n->type.dtype;
   if (n->op->typing == TypeConvert || dtype == DtBool) v = converted(dtype, v);
-  return holds(dtype, v) ? simp_const(to, v, &n->type, n) : NULL;
+  return holds(dtype, v) ? constant(to, v, n) : NULL;
 }

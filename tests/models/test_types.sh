@@ -3,7 +3,7 @@
 # out as NumPy files; the policy of precision.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen tests/models/types.lua --quiet --check "$@"; }
-for case in integers rewritten constants bools sums borders index random; do
+for case in integers rewritten constants scalars bools sums borders index random; do
   ok "$case" run --set case=$case
   long && ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
 done
@@ -76,6 +76,19 @@ stored() {
     descr '<f2' "$work/stored/f16.npy" && descr '<f4' "$work/stored/bf16.npy"
 }
 ok "outputs are written in their own dtype" types_out
+scalars_out() { # each in the dtype that its name begins with
+  local name
+  for low in fused unfused; do
+    run --set case=scalars --output "$work/scalars" --lowering $low >/dev/null || return
+    for name in "$work"/scalars/*.npy; do
+      case ${name##*/} in
+        u8*) descr '|u1' "$name" ;; i32*) descr '<i4' "$name" ;; f32*) descr '<f4' "$name" ;;
+        *) descr '|b1' "$name" ;;
+      esac || { echo "$name"; return 1; }
+    done
+  done
+}
+ok "constants that are computed before the run change no dtype" scalars_out
 ok "outputs that are converted to 16 bits are stored so" stored
 ok "outputs that are converted to 16 bits are stored so, bf16" stored bf16
 npy() { # npy DESCR SHAPE BYTES...: an npy file of these bytes (octal) on stdout

@@ -48,6 +48,27 @@ function cases.constants()
                                  nn.tensor({100001, 2}, {dtype = "i32"})}, 1))
   nn.output("huge", nn.full({3}, 1e5, {dtype = "f16"}):to("f32") + a)
 end
+-- What has no dimensions only tells its kind, as in PyTorch, known before the run or not.
+function cases.scalars()
+  local u = nn.input("u", {40}, {dtype = "u8", below = 256})
+  local k = nn.input("k", {1}, {dtype = "i32", below = 900}):reshape{}
+  local c, far = nn.tensor(300, {dtype = "i32"}), nn.full({}, 1000, {dtype = "i32"})
+  local byte = nn.full({}, 200, {dtype = "u8"})
+  for i, s in ipairs{k, c} do
+    local name = i == 1 and "k" or "c"
+    nn.output("u8_sum_" .. name, u + s)
+    nn.output("u8_scaled_" .. name, (u + s) * 100)
+    nn.output("u8_most_" .. name, nn.max(u, s))
+    nn.output("u8_rest_" .. name, u % (s + 1))
+    nn.output("bool_less_" .. name, nn.lt(u, s))
+    nn.output("u8_chosen_" .. name, nn.where(nn.lt(u, 9), u, s))
+    nn.output("i32_alone_" .. name, s + byte)
+    nn.output("f32_scaled_" .. name, u * 0.5 + s)
+    nn.output("i32_both_" .. name, nn.index({40}) + (far + s) * byte)
+  end
+  nn.output("u8_number", u + 300)
+  nn.output("i32_vector", u + nn.full({1}, 300, {dtype = "i32"}))
+end
 function cases.bools()
   local x = nn.input("x", {7, 33})
   local m = nn.input("m", {33}, {dtype = "bool"})
