@@ -6,20 +6,20 @@ local fail, define, product = tools.fail, tools.define, tools.product
 
 -- ---- beside each other ------------------------------------------------------------------------
 
--- As operators take their operands: bools beside integers, and both beside floats, become such.
+-- As operators take their operands: bools beside integers, and both beside floats, become such, and
+-- floats of 16 bits beside others f32.
 local kind_of = {bool = 0, u8 = 1, i32 = 1, i64 = 1}
 local function of_one_kind(list)
   local kind, dtype = -1, nil
   for _, x in ipairs(list) do
     local own = core.dtype(x)
     local k = kind_of[own] or 2
-    if k > kind then kind, dtype = k, own end
-    if k == kind and own ~= dtype then dtype = k == 1 and "i32" or "f32" end
+    if k > kind then kind, dtype = k, own
+    elseif k == kind and own ~= dtype then dtype = k == 1 and "i32" or "f32" end
   end
   local joined = {}
   for i, x in ipairs(list) do
-    local alike = (kind_of[core.dtype(x)] or 2) == kind and (kind == 2 or core.dtype(x) == dtype)
-    joined[i] = alike and x or nn.to(x, dtype)
+    joined[i] = core.dtype(x) == dtype and x or nn.to(x, dtype)
   end
   return joined
 end

@@ -86,7 +86,10 @@ define("positive|identity|clone|contiguous(x: tensor)",
 define("abs|absolute(x: tensor)", "torch.abs", op.abs)
 -- -1, 0 or 1; 0 for NaN.
 define("sign|sgn(x: tensor)", "torch.sign", op.sign)
-define("square(x: tensor)", "torch.square", function(x) return x * x end)
+define("square(x: tensor)", "torch.square", function(x)
+  if core.dtype(x) == "bool" then x = nn.to(x, "i32") end
+  return x * x
+end)
 define("reciprocal(x: tensor)", "torch.reciprocal", function(x) return 1.0 / x end)
 define("sqrt(x: tensor)", "torch.sqrt", op.sqrt)
 define("rsqrt(x: tensor)", "torch.rsqrt", op.rsqrt)
@@ -425,7 +428,10 @@ define("heaviside(x: tensor, at_zero|values: value)", "torch.heaviside", functio
 end)
 -- The size of x with the sign of y, floats; that of -0.0 is minus.
 define("copysign(x: value, y: value)", "torch.copysign", function(x, y)
-  local size = op.abs(is_float(x) and x or x * 1.0)
+  local dtype = core.dtype(op.add(x, y))
+  if not dtype:find("f") then dtype = "f32" end
+  local own = is_tensor(x) and core.dtype(x) or is_float(x) and "f32"
+  local size = op.abs(own == dtype and x or op.to(x, {dtype = core.dtype_number(dtype)}))
   return op.where(nn.signbit(y), -size, size)
 end)
 -- Is it negative? -0.0 is.

@@ -67,7 +67,9 @@ define("count_nonzero(x: tensor, axes: axes = nil)", "torch.count_nonzero", func
 end)
 -- The logarithm of the sum of exponentials.
 define("logsumexp(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
-       "torch.logsumexp", reduces(op.reduce_lse))
+       "torch.logsumexp", function(x, axes, keep)
+  return reduces(op.reduce_lse)(is_float(x) and x or nn.to(x, "f32"), axes, keep)
+end)
 -- The sum over what broadcasting to x would have repeated: a tensor of these sizes.
 define("sum_to_size(x: tensor, sizes: sizes)", "Tensor.sum_to_size", function(x, sizes)
   local dims, over = shape(x), {}

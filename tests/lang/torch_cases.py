@@ -1371,6 +1371,59 @@ section("attention_batches", BATCHES, [
     ("q:scaled_dot_product_attention(k, v, bias:slice(1, 1, 1):gt(-1))",
      lambda q, k, v, two, bias, rows: attention(q, k, v, bias[:1] > -1)),
 ])
+
+
+BITS = "nn.full({1}, ({f32 = 32, f16 = 16, i32 = 32, u8 = 8, bool = 1})"
+
+
+def promoted(*cases):
+    """Each case, and how many bits its dtype has; integers of 64 are of 32 here."""
+    for text, f in cases:
+        yield text, f
+        yield (BITS + "[(%s).dtype])" % text,
+               lambda *x, f=f: torch.tensor([min(32, bits_of(f(*x)))]))
+
+
+def bits_of(x):
+    return 1 if x.dtype == torch.bool else \
+        (torch.finfo if x.is_floating_point() else torch.iinfo)(x.dtype).bits
+
+
+i300 = torch.tensor(300, dtype=torch.int32)
+section("promoted", {"u": ints(256, 9).to(torch.uint8), "i": ints(90, 9), "x": floats(9),
+                     "h": floats(9).half(), "m": floats(9) > 0, "k": ints(900, 1, low=600)},
+        list(promoted(
+    ("u + nn.tensor(300, {dtype = 'i32'})", lambda u, i, x, h, m, k: u + i300),
+    ("(u + k:reshape{}) * 100", lambda u, i, x, h, m, k: (u + k.reshape(())) * 100),
+    ("u + k", lambda u, i, x, h, m, k: u + k),
+    ("(u + k) * 100", lambda u, i, x, h, m, k: (u + k) * 100),
+    ("nn.max(u, k:reshape{})", lambda u, i, x, h, m, k: torch.maximum(u, k.reshape(()))),
+    ("u:lt(k:reshape{})", lambda u, i, x, h, m, k: u < k.reshape(())),
+    ("nn.tensor(300, {dtype = 'i32'}) * nn.full({}, 7, {dtype = 'u8'})",
+     lambda u, i, x, h, m, k: i300 * torch.tensor(7, dtype=torch.uint8)),
+    ("u * nn.tensor(0.5)", lambda u, i, x, h, m, k: u * torch.tensor(0.5)),
+    ("u * nn.full({}, 0.5, {dtype = 'f16'})",
+     lambda u, i, x, h, m, k: u * torch.tensor(0.5, dtype=torch.float16)),
+    ("nn.full({}, 0.5, {dtype = 'f16'}) * 2.0",
+     lambda u, i, x, h, m, k: torch.tensor(0.5, dtype=torch.float16) * 2.0),
+    ("m + u:amax()", lambda u, i, x, h, m, k: m + u.amax()),
+    ("h:float():mean():half()", lambda u, i, x, h, m, k: h.float().mean().half()),
+    ("h * nn.tensor(0.5)", lambda u, i, x, h, m, k: h * torch.tensor(0.5)),
+    ("nn.concat({h, x}, 1)", lambda u, i, x, h, m, k: torch.cat([h, x])),
+    ("nn.concat({x, h}, 1)", lambda u, i, x, h, m, k: torch.cat([x, h])),
+    ("nn.concat({i, h, u}, 1)", lambda u, i, x, h, m, k: torch.cat([i, h, u])),
+    ("nn.stack({h, x}, 1)", lambda u, i, x, h, m, k: torch.stack([h, x])),
+    ("nn.concat({u, m}, 1)", lambda u, i, x, h, m, k: torch.cat([u, m])),
+    ("h:copysign(x)", lambda u, i, x, h, m, k: torch.copysign(h, x)),
+    ("x:copysign(h)", lambda u, i, x, h, m, k: torch.copysign(x, h)),
+    ("i:copysign(h)", lambda u, i, x, h, m, k: torch.copysign(i, h)),
+    ("i:copysign(-1)", lambda u, i, x, h, m, k: torch.copysign(i, -1)),
+    ("h:copysign(-2.5)", lambda u, i, x, h, m, k: torch.copysign(h, -2.5)),
+    ("h:fmod(2.5)", lambda u, i, x, h, m, k: torch.fmod(h, 2.5)),
+    ("i:square()", lambda u, i, x, h, m, k: i.square()),
+    ("m:square()", lambda u, i, x, h, m, k: m.square()),
+    ("i:logsumexp(1)", lambda u, i, x, h, m, k: i.logsumexp(0)),
+)))
 GEN.set_state(STATE)
 
 
@@ -1381,7 +1434,11 @@ def scale(text, want):
         if "nn.grad" in text else 1
 
 
-def run(program, folder, name, dtypes={torch.float32: "f32", torch.int32: "i32"}):
+DTYPES = {torch.float32: "f32", torch.int32: "i32", torch.uint8: "u8", torch.float16: "f16",
+          torch.bool: "bool"}
+
+
+def run(program, folder, name, dtypes=DTYPES):
     inputs, cases = SECTIONS[name]
     lines = ['local nn = require "nn"']
     flags = []
