@@ -95,7 +95,7 @@ local draws = 0
 -- integer tensor of one element) are the key. Each call draws others than every other call of the
 -- model.
 define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, seed: whole = 0,
-            step: value = 0, p: number = 0.5})]],
+            step: value = 0, p: chance = 0.5})]],
             "", function(dims, o)
   local draw = o.kind == "normal" and op.normal or op.uniform
   local step = step_number(o.step)

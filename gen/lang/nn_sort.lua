@@ -128,6 +128,7 @@ end
 define("median(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
        "torch.median", function(x, axis, keep)
   local flat, a = along_or_all("median", x, axis)
+  if shape(flat)[a] == 0 then fail("median: %s has no elements to choose from", tostring(x)) end
   local value, place = nn.kthvalue(flat, (shape(flat)[a] + 1) // 2, a, true)
   if is_float(x) then
     place = op.where(nn.any(nn.isnan(flat), a, true), nn.argmax(flat, a, true), place)

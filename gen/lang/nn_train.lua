@@ -46,7 +46,11 @@ function tools.run_entry(name, f, ...)
   if mode.active and not mode.seeded then
     mode.seeded, mode.seed = true, tools.config({seed = 0}, "of the run").seed
   end
+  local before = core.results()
   local result = table.pack(f(...))
+  if core.results() == before then
+    fail("entry: '%s' has neither nn.output nor nn.update: there is nothing to run", name)
+  end
   mode.active, mode.scaled = active, scaled
   core.entry(outer)
   return table.unpack(result, 1, result.n)

@@ -2,6 +2,7 @@
 // parameters, states, positions and constants; outputs, updates, and the entries they belong to.
 #include "lang.h"
 
+#include <float.h>
 #include <lauxlib.h>
 #include <math.h>
 #include <stdlib.h>
@@ -144,14 +145,17 @@ static int lua_precision(lua_State *lua) { // precision(name) -> the one before;
   return 1;
 }
 
-// kind, a, b: what a parameter or state holds at first. A plan, and fp32, have room for these
-// numbers.
+// kind, a, b: what a parameter or state holds at first, numbers that fp32 has. A plan has no
+// infinity: it holds a number that is one in fp32.
 static Attr read_init(lua_State *lua, int at, const char *what) {
   static const char *const kinds[] = {"none", "constant", "normal", "uniform", NULL};
   Attr attr = {.init = luaL_checkoption(lua, at, "normal", kinds),
                .init_a = luaL_optnumber(lua, at + 1, 0),
                .init_b = luaL_optnumber(lua, at + 2, 1)};
-  double bad = isfinite((float)attr.init_a) ? attr.init_b : attr.init_a;
+  if (attr.init == InitConstant && isinf(attr.init_a))
+    attr.init_a = copysign(DBL_MAX, attr.init_a);
+  double bad = isfinite((float)attr.init_a) || fabs(attr.init_a) == DBL_MAX ? attr.init_b
+                                                                           : attr.init_a;
   if (!isfinite((float)bad))
     err_at(front_compiler(lua), front_here(lua), "%s: init: %g: wants numbers that fp32 can hold",
            what, isnan(bad) ? fabs(bad) : bad);
@@ -263,12 +267,29 @@ const char *source_beyond(Compiler *c, const char *state) {
   return text;
 }
 
+// A state of integers holds one whole number of its dtype at first.
+static void check_whole(lua_State *lua, Dtype dtype, const Attr *attr) {
+  double least = dtype == DtU8 || dtype == DtBool || attr->below ? 0 : INT32_MIN, a = attr->init_a;
+  double most = dtype == DtBool ? 1 : dtype == DtU8 ? UINT8_MAX : INT32_MAX;
+  const char *name = luaL_checkstring(lua, 1);
+  if (attr->below > 0 && attr->below <= most) most = (double)attr->below - 1;
+  if (attr->init != InitConstant)
+    err_at(front_compiler(lua), front_here(lua),
+           "state '%s': init: %s begins with one whole number, not with random ones", name,
+           dtype_name(dtype));
+  if (a != floor(a) || a < least || a > most)
+    err_at(front_compiler(lua), front_here(lua),
+           "state '%s': init = %.10g: of %s it is a whole number from %.0f to %.0f", name,
+           fabs(a) < DBL_MAX ? a : (double)(float)a, dtype_name(dtype), least, most);
+}
+
 static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b, below, beyond)
   Attr attr = read_init(lua, 4, "state");
   attr.below = luaL_optinteger(lua, 7, 0);
   bool as_values = !strcmp(luaL_checkstring(lua, 3), "auto");
   Precision precision = front_compiler(lua)->precision;
   Dtype dtype = as_values ? precision_dtype(precision) : read_dtype(lua, 3);
+  if (!dtype_is_float(dtype)) check_whole(lua, dtype, &attr);
   Node *n = add_source(lua, "state", dtype, &attr);
   n->updated = true;
   n->fixed = false;
@@ -327,6 +348,12 @@ static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outp
   return 1;
 }
 
+static int lua_results(lua_State *lua) { // results() -> how many outputs and updates there are
+  const Graph *g = front_compiler(lua)->graph;
+  lua_pushinteger(lua, g->noutputs + g->nupdates);
+  return 1;
+}
+
 // instead(source, other): what the entry computes, here or outside of it, reads other.
 static int lua_instead(lua_State *lua) {
   Compiler *c = front_compiler(lua);
@@ -352,6 +379,7 @@ const luaL_Reg source_functions[] = {
     {"state", lua_state},
     {"update", lua_update},
     {"entry", lua_entry},
+    {"results", lua_results},
     {"instead", lua_instead},
     {NULL, NULL},
 };

@@ -69,6 +69,17 @@ function cases.integers() -- of other dtypes than their states
   nn.update(nn.state("truths", {4}, {dtype = "u8"}), nn.gt(k, 1))
   nn.output("y", k)
 end
+function cases.largest() -- of all runs: the first one begins below everything
+  local x = nn.input("x", {4, 8})
+  for _, dtype in ipairs{"f32", "f16", "bf16"} do
+    local most = nn.state("most_" .. dtype, {8}, {dtype = dtype, init = -math.huge})
+    local new = nn.max(most, x:amax(1))
+    nn.output("new_" .. dtype, new)
+    nn.output("first_" .. dtype, most:eq(-math.huge))
+    nn.update(most, new)
+  end
+  nn.output("scaled", x / nn.param("p", {8}, math.huge))
+end
 function cases.cache() -- keys and values of earlier steps, by position
   local B, H, T, D = 2, 3, 12, 8
   local at = nn.state("at", {1}, {dtype = "i32"})
