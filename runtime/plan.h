@@ -79,7 +79,7 @@ typedef struct PlanTensor {
   int64_t offset, bytes;      // inside its space; offset is a multiple of 256
   int value;                  // id of the IR value it holds, or -1
   InitKind init;              // RoleParam and RoleState only
-  double init_a, init_b;      // constant: a (infinite beyond fp32); normal: mean a, std b; uniform: a to b
+  double init_a, init_b;      // constant: a, or infinite; normal: mean a, std b; uniform: a to b
   char *table; // InitTable: the elements, row-major, 8 hexadecimal digits each: the bits of an f32
   char *loc;                  // "resnet18.lua:12"
 } PlanTensor;

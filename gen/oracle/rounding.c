@@ -142,10 +142,15 @@ static Allowed allow(const Node *n, const double *want, const double *got) {
   return a;
 }
 
-// Integers may be those of a try alone: of two places whose values are close either.
-static void widen_whole(Allowed *a, const double *tried) {
-  for (int64_t i = 0; i < a->count; i++)
-    if (a->got[i] == tried[i]) a->nearest[i] = tried[i];
+// Integers may be those of a try alone: of two places whose values are close either. Of floats that
+// were cut they may lie on the way there, where half the error takes them half as far.
+static void widen_whole(Allowed *a, const double *full, const double *half) {
+  for (int64_t i = 0; i < a->count; i++) {
+    double want = a->want[i], got = a->got[i], change = full[i] - want, before = half[i] - want;
+    bool smooth = fabs(change) > 2 && fabs(change - 2 * before) <= 2; // each is cut to an integer
+    bool between = got >= fmin(want, full[i]) && got <= fmax(want, full[i]);
+    if (got == full[i] || got == half[i] || (smooth && between)) a->nearest[i] = got;
+  }
 }
 
 // From the values of a try, and of one that is off by half as much: where that changes an element
@@ -314,7 +319,7 @@ static double try_once(Graph *graph, const Group *g, double *const *value, const
   double **half =
       g ? try_group(g, value, by, by->unit / 2) : try_graph(graph, value, by, by->unit / 2);
   if (a->whole)
-    widen_whole(a, full[n->id]), widen_whole(a, half[n->id]);
+    widen_whole(a, full[n->id], half[n->id]);
   else
     widen(a, full[n->id], half[n->id], by->far > 1);
   double moved = g ? 0 : distance(a, full[n->id]);

@@ -86,6 +86,7 @@ function cases.bools()
 end
 function cases.conversions()
   local x = nn.input("x", {5, 40}) * 1000
+  nn.output("large", (x * 3e5):to("i32") // 3 + 1)
   nn.output("i32", x:to("i32"))
   nn.output("u8", x:to("i32"):to("u8"))
   nn.output("half", x:to("f16") * 1.5)
