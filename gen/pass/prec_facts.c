@@ -74,7 +74,25 @@ static Reading reading(const Node *n, Reading given) {
   return given == Blind && n->op->cls == OpMap && !keeps_infinity(n) ? Tells : given;
 }
 
+// By id: is it made of products of values that are both computed, as scores of attention are?
+static bool *find_scores(const Graph *g) {
+  bool *scores = arena_alloc(g->arena, sizeof *scores * (size_t)(g->nnodes + 1));
+  bool *given = arena_alloc(g->arena, sizeof *given * (size_t)(g->nnodes + 1)); // of parameters
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool through = n->op->cls == OpMap || n->op->cls == OpMove;
+    given[i] = n->op->cls == OpSource ? n->op->form != SourceInput : through;
+    for (int j = 0; j < n->nin; j++) {
+      given[i] = given[i] && given[n->in[j]->id];
+      scores[i] = scores[i] || (through && scores[n->in[j]->id]);
+    }
+    scores[i] = scores[i] || (n->op->cls == OpContract && !given[n->in[1]->id]);
+  }
+  return scores;
+}
+
 static void find_told(const Graph *g, Facts *facts) {
+  bool *scores = find_scores(g);
   int(*readers)[Readings] = arena_alloc(g->arena, sizeof *readers * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->noutputs; i++)
     readers[g->outputs[i].node->id][storing(g->outputs[i].dtype)]++;
@@ -85,8 +103,9 @@ static void find_told(const Graph *g, Facts *facts) {
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
     const int *of = readers[i];
-    bool overflows = n->precision == PrecFp16; // bf16 holds what fp32 does
-    facts[i].told_once = overflows && of[Tells];
+    // bf16 holds what fp32 does; but its eight bits of a score choose a key.
+    bool matters = n->precision == PrecFp16 || scores[i];
+    facts[i].told_once = matters && of[Tells];
     facts[i].told = facts[i].told_once && !of[Product];
     Reading own = reading(n, of[Product] ? Product : of[Tells] ? Tells : Blind);
     for (int j = 0; n->uses && j < n->nin; j++) readers[n->in[j]->id][own]++;
