@@ -15,11 +15,25 @@ $(k.decode)
 //@ local H, W = k.height, k.width
 #pragma unroll
   for (int r = 0; r < $(H.kernel); ++r) {
+//@ if not k.back then
     const int y = $(H.name) * $(H.stride) - $(H.pad) + r * $(H.dilation);
+//@ elseif H.stride == 1 then
+    const int y = $(H.name) + $(H.pad) - r * $(H.dilation);
+//@ else
+    const int step_y = $(H.name) + $(H.pad) - r * $(H.dilation), y = step_y / $(H.stride);
+    if (step_y % $(H.stride)) continue;  // between positions
+//@ end
     if (unsigned(y) >= $(H.size)u) continue;  // padding does not count
 #pragma unroll
     for (int s = 0; s < $(W.kernel); ++s) {
+//@ if not k.back then
       const int x = $(W.name) * $(W.stride) - $(W.pad) + s * $(W.dilation);
+//@ elseif W.stride == 1 then
+      const int x = $(W.name) + $(W.pad) - s * $(W.dilation);
+//@ else
+      const int step_x = $(W.name) + $(W.pad) - s * $(W.dilation), x = step_x / $(W.stride);
+      if (step_x % $(W.stride)) continue;
+//@ end
       if (unsigned(x) >= $(W.size)u) continue;
 $(k.tap_loads)
 #pragma unroll

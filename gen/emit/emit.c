@@ -227,6 +227,8 @@ void emit_window(Emitter *e) {
     lua_setfield(lua, -2, i ? "width" : "height");
   }
   hole_text(e, "init", n->op->cls == OpContract ? "0.f" : n->op->init);
+  // From positions of a window to the image that it goes over.
+  hole_bool(e, "back", n->op->cls == OpContract && n->op->form == FormConvData);
   hole_int(e, "count", type_count(t));
   emit_tap(e, n, at);
   expr_bind(&s, n, at, "acc[j]");

@@ -249,6 +249,11 @@ static const char *place_of(const Scope *s, const Node *n, int64_t first) {
   return first ? arena_printf(scope_arena(s), "(%s + %lld)", pointer, (long long)first) : pointer;
 }
 
+// What is read where the scope reads: `value` there, else nothing (0).
+static const char *guarded(const Scope *s, const char *value, const char *nothing) {
+  return s->pred ? arena_printf(scope_arena(s), "%s ? %s : %s", s->pred, value, nothing) : value;
+}
+
 // Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
 // scalar before it (the same for all lanes), a scalar in the loop.
 static const char *load(Scope *s, const Node *n, const Index *at) {
@@ -265,20 +270,23 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
   const char *lane = step == 0 || s->lanes == 1 ? "0"
                      : step == 1                ? "j"
                                                 : arena_printf(arena, "j * %lld", (long long)step);
-  if (s->pred) {
-    buffer_put(&s->body, "%sconst %s %s = %s ? %s(%s[%s]) : %s;\n", s->indent, type, name, s->pred,
-               value, pointer, index_sum(arena, offset, lane),
-               expr_literal(arena, 0, n->type.dtype));
-  } else if (step == 0 && !scope_is_inner(s, offset)) {
-    buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
-  } else if (step == 1 && s->lanes > 1 && aligned(s, memory, first, at) &&
-             !scope_is_inner(s, offset)) {
-    buffer_put(&s->loads, "  const Vec<%s, %d> %s = %s(nn_load<%d>(%s + %s));\n", type, s->lanes,
-               name, value, s->lanes, pointer, offset);
+  const char *zero = expr_literal(arena, 0, n->type.dtype);
+  bool before = !scope_is_inner(s, offset) && (!s->pred || !scope_is_inner(s, s->pred));
+  if (step == 0 && before) {
+    const char *element = arena_printf(arena, "%s(%s[%s])", value, pointer, offset);
+    buffer_put(&s->loads, "  const %s %s = %s;\n", type, name, guarded(s, element, zero));
+  } else if (step == 1 && s->lanes > 1 && before && aligned(s, memory, first, at)) {
+    const char *vector = arena_printf(arena, "Vec<%s, %d>", type, s->lanes);
+    const char *elements =
+        arena_printf(arena, "%s(nn_load<%d>(%s + %s))", value, s->lanes, pointer, offset);
+    buffer_put(&s->loads, "  const %s %s = %s;\n", vector, name,
+               guarded(s, elements, arena_printf(arena, "%s{}", vector)));
     return arena_printf(arena, "%s[j]", name);
   } else {
-    buffer_put(&s->body, "%sconst %s %s = %s(%s[%s]);\n", s->indent, type, name, value, pointer,
-               index_sum(arena, offset, lane));
+    const char *element =
+        arena_printf(arena, "%s(%s[%s])", value, pointer, index_sum(arena, offset, lane));
+    buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, type, name,
+               guarded(s, element, zero));
   }
   return name;
 }

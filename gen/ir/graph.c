@@ -136,8 +136,8 @@ bool node_has_memory(const Node *n) {
 }
 
 bool node_depthwise(const Node *n) {
-  return n->op->cls == OpContract && n->op->form == FormConv && n->in[1]->type.dim[1] == 1 &&
-         n->in[1]->type.dim[0] == n->attr.groups;
+  return n->op->cls == OpContract && (n->op->form == FormConv || n->op->form == FormConvData) &&
+         n->in[1]->type.dim[1] == 1 && n->in[1]->type.dim[0] == n->attr.groups;
 }
 
 int64_t node_window(const Node *n, int i) {

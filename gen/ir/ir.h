@@ -212,7 +212,7 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
 void graph_count_uses(Graph *g);
 void graph_verify(Graph *g, bool grouped); // dies naming the node that is wrong
 Graph *graph_copy(Graph *g);
-bool node_depthwise(const Node *n); // a convolution of each channel alone
+bool node_depthwise(const Node *n); // a convolution of each channel alone, or its gradient
 // The contraction that n was in the model as written, before channels were padded; else n itself.
 const Node *node_as_written(const Node *n);
 int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter

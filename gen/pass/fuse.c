@@ -396,7 +396,8 @@ static Graph *copy_and_group(Compiler *c, Graph *g) {
 
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
-  Graph *g = strcmp(c->options.lowering, "unfused") ? tables_make(c->graph) : c->graph;
+  bool fused = strcmp(c->options.lowering, "unfused");
+  Graph *g = fused ? taps_make(tables_make(c->graph)) : c->graph;
   c->graph = copy_and_group(c, g);
   if (many_choose(g, c->graph)) c->graph = copy_and_group(c, g);
 }

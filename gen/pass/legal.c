@@ -187,6 +187,8 @@ static const char *sweeps_join(const Group *k, const Node *n) {
   if (fuse_reaches(n->group, k)) return "it waits for what that kernel reduces";
   if (fuse_fits_row(n)) return "its rows have one block each, those of that kernel many";
   if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
+  if (state_words(k) + state_words(n->group) > kMostWords)
+    return "registers do not hold their sums together";
   return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
               "it reduces another shape");
 }

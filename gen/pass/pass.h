@@ -174,11 +174,12 @@ Dtype prec_operand(const Node *n); // what products in its kernel read
 void channels_pack(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // a file each
 Node *channels_unpack(Graph *to, Node *packed, const Node *conv), // what takes its place, or itself
     *vector_product(Graph *to, Node *matmul);                     // vector.c: the same
-Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
+Graph *tables_make(Graph *g), *taps_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
     *copies_follow(Graph *g), *weigh_own(Graph *g), *attend_own(Graph *g), *chain_own(Graph *g);
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
-enum { kMostNodes = 160, kMostValues = 256, kMostPointers = 400 }; // of a group; text; kernel
+// Of a group, a text, a kernel; of states, which registers hold beside elements in flight.
+enum { kMostNodes = 160, kMostValues = 256, kMostPointers = 400, kMostWords = 8 };
 typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
   bool one_call, exact; // unfused, of one call; dependences are found however groups lie
   Group **seen;         // room for as many as there are nodes
@@ -186,11 +187,11 @@ typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
   int *nreaders;
 } Fuse;
 const Fuse *fuse_of(const Graph *g);
-const char *legal_epilogue(const Group *k, const Node *n);       // why n does not follow k, or null
-const char *legal_prologue(const Group *reader, const Group *k); // why k is not computed there
-const char *legal_columns(const Group *k, const Node *n); // why a product does not reduce n's input
-bool legal_keeps_places(const Node *move), legal_moved(const Node *n, const Group *k);
-bool legal_lies_alike(const Group *k, const Node *n), // a move whose elements lie as there
+const char *legal_epilogue(const Group *k, const Node *n), // why n does not follow k, or null
+    *legal_prologue(const Group *reader, const Group *k),  // why k is not computed there
+    *legal_columns(const Group *k, const Node *n); // why a product does not reduce n's input
+bool legal_keeps_places(const Node *move), legal_moved(const Node *n, const Group *k),
+    legal_lies_alike(const Group *k, const Node *n), // a move whose elements lie as there
     legal_alone(const Group *k, const Node *n); // nobody but n reads what k makes
 // Why one kernel of both, or of these nodes in order, is too large.
 const char *legal_size(const Group *a, const Group *b), *legal_values(Node *const *, int count);
@@ -203,19 +204,19 @@ const char *prologue_of_product(Group *k, Group *before),
 void fuse_explain(const Group *g, const char *before, FILE *file); // what it is apart from, why
 bool *fuse_attentions(Graph *g); // by id: would it be attention? g is for this question alone
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
-void fuse_replace(Graph *g, Node *n, Node *by),     // who reads n reads what is like it; n is gone
-    fuse_part(Graph *g, Group *k, const bool *own); // of a group of maps: these become one
+void fuse_part(Graph *g, Group *k, const bool *own),  // of a group of maps: these become one
+    fuse_replace(Graph *g, Node *n, Node *by); // who reads n reads what is like it; n is gone
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen),
     fuse_reaches(Group *from, const Group *on), fuse_same_call(const Group *a, const Group *b),
     fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
-bool fuse_fits_row(const Node *n);    // has a block of its own each row of a reduction?
-bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
+bool fuse_fits_row(const Node *n), // has a block of its own each row of a reduction?
+    fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 bool many_choose(Graph *g, Graph *grouped); // marks reductions of g; false: groups may stay
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
-const Node *fuse_only_reader(const Node *n);       // null: there is not one alone
+const Node *fuse_only_reader(const Node *n); // null: there is not one alone
 int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
 bool fuse_listed(const Node *const *list, int count, const Node *n); // is it in the list?
-const Node *bundle_reduction(const Group *k);      // that makes one value of a tensor, all k is for
+const Node *bundle_reduction(const Group *k); // that makes one value of a tensor, all k is for
 bool bundle_shares(const Group *k); // is it such a one, and will share a launch with others?
 void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), merge_copies(Graph *g),
     sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g); // a file each
@@ -285,8 +286,7 @@ Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or 
 const Group *group_part(const Group *g, const Node *n); // the one that computes n
 void group_add_once(Node **list, int *count, Node *n); // unless it is in the list
 // What its kernel reads and writes: of its own, and of the rows that it makes at first.
-Node *const *group_reads(const Group *g, int *count);
-Node *const *group_writes(const Group *g, int *count);
+Node *const *group_reads(const Group *, int *count), *const *group_writes(const Group *, int *);
 void group_borders(Group *k); // what it reads and writes; while the graph's readers are known
 bool group_finish(Graph *g);  // Graph.groups in the order of launches, named; false: there is none
 void in_place_find(Graph *g); // in_place.c: Update.in_place, Group.changes

@@ -23,7 +23,6 @@ static const Type *elements_of(const Group *k) {
 static const char *legal_siblings(Group *a, Group *b) {
   const Type *x = elements_of(a), *y = elements_of(b);
   bool both_rows = !a->tm->fusion->maps && !b->tm->fusion->maps;
-  enum { kMostWords = 8 }; // which registers hold beside several elements in flight
   if (!x || !y) return "several kernels read it, not all of them element by element";
   if (only_reduces(a) != only_reduces(b))
     return "several kernels read it, of which one only reduces it";

@@ -2,7 +2,7 @@
 # Copies that fusion makes for each reader are one value again where one kernel computes them.
 . "$(dirname "$0")/../tap.sh"
 norms=tests/models/norm_grads.lua
-sums() { # sums FORM ROWS: one kernel has the sums over rows of derivatives, of the value they are made of
+sums() { # sums FORM ROWS: one kernel has the sums over rows that the derivatives are
   local got
   build/nngen show $norms --entry train --set form=$1 rows=$2 --stage fuse >"$work/$1" || return
   got=$(grep -cE '^# kernel [0-9]+ norm_grads__(norm|fc)_grad[a-z0-9_]*: .*reduce_sum' "$work/$1")

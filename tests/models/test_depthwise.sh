@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Convolutions of each channel alone, and their gradients, multiply no tiles of matrices, of which
+# one in sixteen elements or less would count.
+. "$(dirname "$0")/../tap.sh"
+model=tests/models/depthwise.lua
+right() { build/nngen $model --quiet --check "$@"; }
+while read -r settings; do
+  few 3 || continue
+  ok "fp32: ${settings:-as they are}" right ${settings:+--set $settings}
+  few 2 16 && ok "bf16: ${settings:-as they are}" right --dtype bf16 ${settings:+--set $settings}
+done <<'CASES'
+
+stride=2
+stride=2 dilation=2
+kernel=5 pad=0
+stride=3 kernel=4 pad=2
+kernel=7 height=4 pad=3
+channels=7 stride=2 height=8
+channels=1
+kernel=1 pad=0 stride=2
+kernel=3 pad=5
+CASES
+products() { build/nngen show $model --plan --set "$@" | grep -c '"class_name": "contract"'; }
+none() { [ "$(products "$@")" = 0 ]; }
+ok "none is a product of tiles" none stride=2
+sums() { # sums COUNT SETTINGS...: so many kernels have the sums for the taps
+  local got
+  got=$(build/nngen show $model --stage fuse --set "${@:2}" |
+    grep -c '^# kernel.*filter.*reduce_sum')
+  [ "$got" = $1 ] || { echo "$got kernels, want $1"; return 1; }
+}
+ok "nine taps are the sums of two kernels" sums 2 channels=64 height=30
+ok "49 taps of seven" sums 7 channels=64 height=30 kernel=7 pad=3
+if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
+  unspilled() {
+    build/nngen $model --quiet --json "$@" >"$work/json" &&
+      ! grep -q '"spill_bytes": [1-9]' "$work/json" && grep -q '"spill_bytes": 0' "$work/json"
+  }
+  for arch in sm_90a $(long && echo sm_80 sm_100a); do
+    for dtype in fp32 $(long && echo bf16); do
+      ok "$arch, $dtype, spills nothing" unspilled --arch $arch --dtype $dtype \
+        --set channels=64 height=30 kernel=7 pad=3
+    done
+  done
+fi
+tap_done
