@@ -49,6 +49,10 @@ static Reading storing(Dtype dtype) {
   return dtype == DtF16 || dtype == DtBf16 ? Blind : Tells;
 }
 
+// Of n, an output or a state's new value. bf16 holds what fp32 does: nothing is to be told there.
+static Reading kept(const Node *n, Dtype dtype) {
+  return n->precision == PrecFp16 ? storing(dtype) : Product;
+}
 
 static bool has_number(const Node *n) {
   bool any = false;
@@ -70,7 +74,8 @@ static Reading reading(const Node *n, Reading given) {
   if (n->op->typing == TypeCompare) return has_number(n) ? Blind : Tells;
   if (n->op->typing == TypeConvert && n->type.dtype != DtF32) return storing(n->type.dtype);
   if (prec_shrinks(n, kSmall) || n->op->cls == OpSelect) return Tells;
-  if (n->op->flags & FlagDiv && !has_number(n)) return Tells;
+  bool ratio = n->op->flags & FlagDiv && !has_number(n);
+  if (ratio && n->precision == PrecFp16) return Tells;
   return given == Blind && n->op->cls == OpMap && !keeps_infinity(n) ? Tells : given;
 }
 
@@ -95,10 +100,10 @@ static void find_told(const Graph *g, Facts *facts) {
   bool *scores = find_scores(g);
   int(*readers)[Readings] = arena_alloc(g->arena, sizeof *readers * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->noutputs; i++)
-    readers[g->outputs[i].node->id][storing(g->outputs[i].dtype)]++;
+    readers[g->outputs[i].node->id][kept(g->outputs[i].node, g->outputs[i].dtype)]++;
   for (int i = 0; i < g->nupdates; i++) {
     const Update *u = &g->updates[i];
-    readers[u->value->id][storing(u->state->type.dtype)]++;
+    readers[u->value->id][kept(u->value, u->state->type.dtype)]++;
   }
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
