@@ -152,8 +152,10 @@ static void note_epilogues(Late *c, const Graph *g) {
     const Node *m = g->nodes[i];
     for (int j = 0; m->uses && m->op->cls == OpMap && j < m->nin; j++) {
       const Node *n = m->in[j];
-      bool later = c->latest[n->id]->op->cls == OpContract && c->level[m->id] > c->level[n->id];
-      if (later && n->op->cls == OpMap && !late_wants(c, m, n)) c->stored[n->id] = true;
+      const Node *product = c->latest[n->id];
+      bool own = product->op->cls == OpContract && c->level[n->id] == c->level[product->id];
+      bool later = own && n->op->cls == OpMap && c->level[m->id] > c->level[n->id];
+      if (later && !late_wants(c, m, n)) c->stored[n->id] = true;
     }
   }
 }
