@@ -21,11 +21,15 @@ static bool has_key(const Group *k, const Node *n) {
   return (n->op->cls == OpMap || (view && !k->tm->fusion->product)) && !has_part(k->attention, n);
 }
 
-// May n be one with what is like it? Not what is drawn, nor what leaves the model.
+// May n be one with what is like it? Not what is drawn, what leaves the model, or what attention
+// knows as an operand.
 static bool may_merge(const Graph *g, const Node *n) {
   int count;
-  fuse_readers(g, n, &count);
-  return n->op->typing != TypeDraw && count == n->uses;
+  Node **readers = fuse_readers(g, n, &count);
+  bool may = n->op->typing != TypeDraw && count == n->uses;
+  for (int i = 0; i < count && may; i++)
+    may = readers[i]->group == n->group || !readers[i]->group || !readers[i]->group->attention;
+  return may;
 }
 
 // A value that two sweeps over a row need would wait for the second one.
