@@ -23,7 +23,8 @@ for form in layer rms log_softmax; do
 done
 once() { build/nngen show "$@" --cuda | $python tests/models/repeated.py; }
 python=python3
-ok "operands of attention stay what it knows" once tests/models/attention_laws.lua --set case=dropout
+ok "operands of attention stay what it knows" once tests/models/attention_laws.lua \
+  --set case=dropout
 while read -r model settings; do
   few 3 once || continue
   ok "no kernel computes a value twice: $model $settings" once $model $settings
