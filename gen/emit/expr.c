@@ -310,7 +310,8 @@ static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
   Dtype wanted = type_compute(type_operand(n, i));
   if (from->op->cls == OpSource && from->op->form == SourceConst) {
     double value = from->attr.value;
-    if (from->attr.tensor && wanted == DtU8) value -= 256 * floor(value / 256);
+    if (from->attr.tensor && wanted == DtU8) // eval.c: cut_to_bytes
+      value -= 256 * floor(value / 256);
     return expr_literal(scope_arena(s), value, wanted);
   }
   Index in[MaxRank];

@@ -11,7 +11,8 @@
 --           move      the same elements elsewhere
 --           source    input, param, const
 --   type    map: what it computes in and gives: float (the default; integers are converted), arith
---           (the dtype its inputs promote to, as PyTorch's: type.c), compare (the same, giving bool), where, logic (bools),
+--           (the dtype its inputs promote to, as PyTorch's: type.c), compare (the same, giving
+--           bool), where, logic (bools),
 --           convert (to its attribute dtype), draw (integers, giving a random float), whole (integers to i32)
 --   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 so far, $2 the next)
 --   narrow  the same where the result has 16 bits: off by 2^-16 of it at most (lib/prim_fast.cuh)

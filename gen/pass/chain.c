@@ -7,13 +7,14 @@
 // of a mask, which no kernel need write for the others; sources in another shape, and in another
 // shape, too, what is expected to be in memory as it is; and what late.c finds.
 #include "pass.h"
+#include "prec.h"
 
 enum { kMostEnds = 2, kMostChain = 48 };
 
 typedef struct Ends { // large values that a chain is made of
   const Node *node[kMostEnds], *within[kMostChain]; // within: the maps of the chain
   int count, nwithin;
-  bool maps, late; // may ends be cheap maps? do no kernels of ends take the chain in (late.c)?
+  bool maps, late; // may ends be cheap maps? Node.late of the chain's maps
 } Ends;
 
 typedef enum Made { NotAsked, MadeFree, MadeOfMemory } Made;
@@ -42,8 +43,18 @@ bool chain_is_large(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 > type_count(&beside->type);
 }
 
+// Does it compare elements with the largest of them, say? Computed again, these may differ in their
+// last bits from what was reduced.
+static bool compares_reduced(const Node *n) {
+  bool reduced = false;
+  for (int i = 0; n->op->flags & FlagEqual && i < n->nin; i++)
+    reduced = reduced || prec_unmoved(n->in[i])->op->cls == OpReduce;
+  return reduced;
+}
+
 bool chain_is_cheap(const Arch *arch, const Node *n) {
-  return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed && n->op->typing != TypeDraw;
+  return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed && n->op->typing != TypeDraw &&
+         !compares_reduced(n);
 }
 
 Node *chain_copy(Graph *to, Node *n, Node **in) {
@@ -228,8 +239,8 @@ static bool reads_view(const Chains *c, const Node *node) {
 }
 
 // What a reduction of x computes itself, maps of its own; null: x is in memory for it, or a row.
-// Where x may be summed by the product that makes it, it is made of no map in memory: that kernel
-// has the map at hand. What others than maps read is not made of more bytes than it has itself.
+// Where the product that x is made of may sum it, no map in memory is an end: the product's kernel
+// makes that itself. What others than maps read is not made of more bytes than it has itself.
 static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
   const Arch *arch = to->c->options.arch;
   if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x)) return NULL;

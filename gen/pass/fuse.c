@@ -3,6 +3,7 @@
 // Every group has at most one anchor (a node that is no map or move), or, in a row group,
 // reductions over the same innermost dimensions of one full domain. In this order:
 //   tables.c    what is made of positions and takes long is computed once, by init
+//   taps.c      gradients by filters of depthwise convolutions are sums
 //   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
 //   weigh.c     products whose left operand is a map of others, each with scores of its own
 //   attend_own.c  attentions that share scores, each with scores of its own
@@ -15,9 +16,9 @@
 //   place.c     concats whose parts can be written where they belong need no kernel
 //   prologue.c  backward: a group of maps and moves joins its only reader, when that template can
 //               evaluate an expression at each element it reads
+//   merge.c     copies that one kernel computes become one value; again behind row.c
 //   sibling.c   groups that read one value and run over the same elements become one
 //   row.c       rows and what reads their results over the same elements become one
-//   merge.c     copies that one kernel computes become one
 //   bundle.c    small maps that wait for nobody, or nobody for them, become one launch
 // Groups of rows are then asked whether many blocks for each row were faster; where they would be,
 // groups are made once more (many.c).
@@ -26,6 +27,7 @@
 // prologues.
 #include "pass.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +110,7 @@ static Node *last_map(const Group *k) { // or the last move, if it has none
 void fuse_part(Graph *g, Group *k, const bool *own) {
   Group *part = NULL;
   int left = 0;
+  assert(k->tm->fusion->maps);
   for (int i = 0; i < k->nnodes; i++) {
     Node *n = k->nodes[i];
     if (!own[i]) {
@@ -118,6 +121,7 @@ void fuse_part(Graph *g, Group *k, const bool *own) {
     if (part) fuse_absorb(g, part, single);
     if (!part) part = single;
   }
+  assert(part && left); // some are its own, not all
   k->nnodes = left;
   k->anchor = last_map(k);
   part->anchor = last_map(part);
@@ -196,7 +200,10 @@ void fuse_replace(Graph *g, Node *n, Node *by) {
   for (int i = 0; i < count; i++) all[f->nreaders[by->id]++] = f->readers[n->id][i];
   f->readers[by->id] = all;
   by->uses += n->uses;
-  for (int i = 0; i < n->nin; i++) n->in[i]->uses--, remove_reader(f, n->in[i], n);
+  for (int i = 0; i < n->nin; i++) {
+    n->in[i]->uses--;
+    remove_reader(f, n->in[i], n);
+  }
   n->uses = f->nreaders[n->id] = 0;
   n->group = NULL;
 }
@@ -275,24 +282,26 @@ static bool is_reduced(const Node *n) {
 }
 
 // Of the reductions that read what n is made of, through maps of its own: one that n may join.
-static Group *sibling_of(Node *n, const Node *made) {
-  for (int i = 0; i < made->nin; i++) {
-    int count;
-    Node **readers = fuse_readers(n->group->graph, made->in[i], &count);
-    for (int j = 0; j < count && type_count(&made->in[i]->type) > 1; j++) {
-      Group *k = readers[j]->group;
-      if (k && k->tm->fusion->sweeps && k != n->group && !legal_epilogue(k, n)) return k;
+static Group *sibling_of(Node *n) {
+  const Node *list[kMostNodes] = {n}; // n, and its maps
+  for (int at = 0, nlist = 1; at < nlist; at++)
+    for (int i = 0; i < list[at]->nin; i++) {
+      int count;
+      const Node *in = list[at]->in[i];
+      Node **readers = fuse_readers(n->group->graph, in, &count);
+      for (int j = 0; j < count && type_count(&in->type) > 1; j++) {
+        Group *k = readers[j]->group;
+        if (k && k->tm->fusion->sweeps && k != n->group && !legal_epilogue(k, n)) return k;
+      }
+      if (in->late && nlist < kMostNodes && !fuse_listed(list, nlist, in)) list[nlist++] = in;
     }
-    Group *behind = made->in[i]->late ? sibling_of(n, made->in[i]) : NULL;
-    if (behind) return behind;
-  }
   return NULL;
 }
 
 // A reduction that no producer takes joins another one over the same elements, which reads one of
 // its inputs too: it is read once.
 static Group *best_sibling(Node *n) {
-  return is_reduced(n) ? sibling_of(n, n) : NULL;
+  return is_reduced(n) ? sibling_of(n) : NULL;
 }
 
 // n is in k now: other maps over the same domain that feed it come along.

@@ -92,6 +92,19 @@ bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double r
   return seconds < compute_seconds(arch, reads * work);
 }
 
+// A product has a tile for each channel, whose other rows and columns it multiplies for nothing.
+bool gain_taps(const Arch *arch, const Node *filter) {
+  enum { kRows = 16, kColumns = 64, kWords = 8, kProduct = 15, kKernel = 3 }; // of launches
+  const double reached = 0.33; // of the fp32 rate by such tiles, as their model says
+  const Type *g = &filter->in[0]->type;
+  double taps = (double)(filter->type.dim[2] * filter->type.dim[3]);
+  double columns = kColumns * ceil(taps / kColumns), kernels = ceil(taps / kWords);
+  double bytes = (double)(type_bytes(g) + type_bytes(&filter->in[1]->type));
+  double product = kProduct * arch->launch_gap +
+                   2. * (double)type_count(g) * kRows * columns / (2 * reached * arch->fp32);
+  return kernels * (kKernel * arch->launch_gap + dram_seconds(arch, bytes)) < product;
+}
+
 // Is it cheaper that product k's tiles end with every `rows` rows, than to reduce these elsewhere?
 bool gain_ends_tiles(const Arch *arch, const Group *k, int64_t rows) {
   enum { kTile = 64 };        // rows
@@ -148,6 +161,7 @@ bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a) {
   return 2 * scores_seconds(arch, tensor, padded, depth) < launches + moved + products;
 }
 
+// Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads) {
   const Type *made = &k->nodes[k->nnodes - 1]->type;
   double count = (double)type_count(made), size = (double)dtype_size(made->dtype);

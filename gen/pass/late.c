@@ -148,6 +148,7 @@ Late *late_begin(const Graph *g, bool *stored) {
 // What maps make of a product in its own kernel is in memory where a later one reads it and does
 // not compute it.
 static void note_epilogues(Late *c, const Graph *g) {
+  bool *stored = arena_alloc(g->arena, sizeof *stored * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++) {
     const Node *m = g->nodes[i];
     for (int j = 0; m->uses && m->op->cls == OpMap && j < m->nin; j++) {
@@ -155,9 +156,10 @@ static void note_epilogues(Late *c, const Graph *g) {
       const Node *product = c->latest[n->id];
       bool own = product->op->cls == OpContract && c->level[n->id] == c->level[product->id];
       bool later = own && n->op->cls == OpMap && c->level[m->id] > c->level[n->id];
-      if (later && !late_wants(c, m, n)) c->stored[n->id] = true;
+      stored[n->id] = stored[n->id] || (later && !late_wants(c, m, n));
     }
   }
+  for (int i = 0; i < g->nnodes; i++) c->stored[i] = c->stored[i] || stored[i];
 }
 
 void late_find(Late *c, const Graph *g) {

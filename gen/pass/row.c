@@ -170,30 +170,54 @@ static void find_read(const Group *k, const Group *reader, bool *read) {
   }
 }
 
-// A kernel of maps that waits for the rows may make something for their reader that does not wait:
-// that becomes a kernel of its own, as what a loss and its gradient both make of the targets.
-static bool part_of(Graph *g, Group *rows, Group *k, const Group *reader) {
-  bool waits[kMostNodes] = {false}, read[kMostNodes] = {false}, parts = k->tm->fusion->maps;
-  if (!parts || k->nnodes > kMostNodes) return false;
-  find_waiting(rows, k, waits);
-  find_read(k, reader, read);
-  for (int i = 0; i < k->nnodes; i++) parts = parts && !(read[i] && waits[i]);
-  if (parts) fuse_part(g, k, read);
-  return parts;
+// Is what it makes for others of the shape that it goes through, so that they can read it?
+static bool makes_alike(const Group *k, const bool *own) {
+  const Type *made = NULL;
+  for (int i = k->nnodes - 1; i >= 0 && !made; i--)
+    if (own[i] && k->nodes[i]->op->cls == OpMap) made = &k->nodes[i]->type;
+  bool alike = made != NULL;
+  for (int i = 0; i < k->nnodes && alike; i++)
+    alike = !own[i] || type_count(&k->nodes[i]->type) == type_count(made);
+  return alike;
 }
 
-// Does the reader wait for no kernel that waits for the rows, or does it not after such parts? One
-// kernel more is no gain where the reader is small.
-static bool waits_for_rows_alone(Graph *g, Group *rows, Group *reader) {
+// A kernel of maps that waits for the rows may make something for their reader that does not wait,
+// as a loss and its gradient are both made of the targets. Which nodes that is; false: they wait.
+static bool find_part(const Group *rows, const Group *k, const Group *reader, bool *own) {
+  bool waits[kMostNodes] = {false};
+  bool some = false, all = true, free = k->tm->fusion->maps && k->nnodes <= kMostNodes;
+  if (!free) return false;
+  memset(own, 0, sizeof *own * kMostNodes);
+  find_waiting(rows, k, waits);
+  find_read(k, reader, own);
+  for (int i = 0; i < k->nnodes; i++) {
+    free = free && !(own[i] && waits[i]);
+    some = some || own[i], all = all && own[i];
+  }
+  return free && some && !all && makes_alike(k, own);
+}
+
+// Parts what makes something for the reader and waits for the rows, if that leaves nothing the
+// reader waits for that waits for them; false: something is left. Where the reader is small, one
+// kernel more is no gain.
+static bool part_others(Graph *g, Group *rows, Group *reader) {
+  Group *others[kMostNodes];
+  bool own[kMostNodes];
+  int count = 0;
   if (!fuse_makes_cycle(rows, reader)) return true;
-  bool alone = !gain_is_small(g->c->options.arch, reader);
-  for (int i = 0; i < reader->nnodes && alone; i++)
-    for (int j = 0; j < reader->nodes[i]->nin && alone; j++) {
+  if (gain_is_small(g->c->options.arch, reader)) return false;
+  for (int i = 0; i < reader->nnodes; i++)
+    for (int j = 0; j < reader->nodes[i]->nin; j++) {
       Group *k = reader->nodes[i]->in[j]->group;
-      bool waits = k && k != rows && k != reader && fuse_reaches(k, rows);
-      alone = !waits || part_of(g, rows, k, reader);
+      bool known = !k || k == rows || k == reader;
+      for (int m = 0; m < count; m++) known = known || others[m] == k;
+      if (known || !fuse_reaches(k, rows)) continue;
+      if (count == kMostNodes || !find_part(rows, k, reader, own)) return false;
+      others[count++] = k;
     }
-  return alone && !fuse_makes_cycle(rows, reader);
+  for (int m = 0; m < count; m++)
+    if (find_part(rows, others[m], reader, own)) fuse_part(g, others[m], own);
+  return !fuse_makes_cycle(rows, reader);
 }
 
 static const Template *row_template(const Graph *g) {
@@ -216,7 +240,7 @@ void row_join_readers(Graph *g) {
       Group *rows = g->nodes[i]->group, *reader = readers[j]->group;
       if (!rows || !reader || rows == reader || !has_rows(rows)) continue;
       const char *reason = legal_behind_rows(rows, reader);
-      if (!reason && !waits_for_rows_alone(g, rows, reader))
+      if (!reason && !part_others(g, rows, reader))
         reason = "it waits for another kernel that waits for this one";
       note_apart(g->nodes[i], readers[j], reason);
       if (reason) continue;

@@ -31,7 +31,8 @@ static bool compute(Compiler *c, const Node *n, double *v) {
   return done;
 }
 
-// A constant in the place of n. Numbers of the model make a number, all else makes a tensor.
+// A constant in the place of n: a number as those that a model writes, if all inputs of n are such,
+// else a tensor, which promotes as one (type.c).
 static Node *constant(Graph *to, double value, const Node *n) {
   bool number = n->op->cls == OpMap && n->op->typing != TypeConvert;
   for (int i = 0; i < n->nin; i++) number = number && node_is_number(n->in[i]);

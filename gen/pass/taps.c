@@ -6,9 +6,13 @@
 
 #include <string.h>
 
-static bool is_gradient(const Node *n) {
+enum { kMostSums = 225 }; // of which kernels are made in little time: 15 x 15
+
+// Is n such a gradient, whose taps are summed faster than a product is?
+static bool is_gradient(const Graph *g, const Node *n) {
   return n->op->cls == OpContract && n->op->form == FormConvFilter && n->type.dim[1] == 1 &&
-         n->type.dim[0] == n->attr.groups;
+         n->type.dim[0] == n->attr.groups && n->type.dim[2] * n->type.dim[3] <= kMostSums &&
+         gain_taps(g->c->options.arch, n);
 }
 
 // Its reader's own: no kernel that makes what it moves takes it in (late.c).
@@ -96,8 +100,11 @@ static Node *tap(Graph *to, Node *n, int64_t r, int64_t s) {
   Span span[2] = {span_of(n, 0, r), span_of(n, 1, s)};
   int64_t channels = n->type.dim[0], dims[4] = {channels, 1, 1, 1}, sums[4] = {1, channels, 1, 1};
   Type type = type_make(DtF32, 4, dims);
-  if (span[0].first == span[0].end || span[1].first == span[1].end)
-    return simp_const(to, 0, &type, n); // it is never on the image
+  if (span[0].first == span[0].end || span[1].first == span[1].end) { // it is never on the image
+    Node *none = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){0}, n);
+    none->type = type;
+    return none;
+  }
   Node *in[2] = {n->in[0], seen_by(to, n, span)};
   Node *product = graph_add(to, op_need(to->c, "mul"), 2, in, NULL, n);
   product->type = n->in[0]->type;
@@ -124,7 +131,7 @@ static Node *beside(Graph *to, Node **parts, int count, int axis, const Node *li
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
   n->type = node->type;
-  if (!is_gradient(n)) return n;
+  if (!is_gradient(to, n)) return n;
   int rows = (int)n->type.dim[2], columns = (int)n->type.dim[3];
   Node **row = arena_alloc(to->arena, sizeof *row * (size_t)rows);
   Node **all = arena_alloc(to->arena, sizeof *all * (size_t)columns);
@@ -141,7 +148,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 // Needs: dtypes and orders. Gives: a graph without gradients of depthwise filters.
 Graph *taps_make(Graph *g) {
   bool any = false;
-  for (int i = 0; i < g->nnodes; i++) any = any || is_gradient(g->nodes[i]);
+  for (int i = 0; i < g->nnodes; i++) any = any || is_gradient(g, g->nodes[i]);
   if (!any) return g;
   g = graph_copy(graph_rebuild(g, rewrite, NULL));
   graph_count_uses(g);

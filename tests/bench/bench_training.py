@@ -14,7 +14,7 @@ STEPS = (("ResNet-18, 32x32, batch 128", "resnet18", (), ("fp32", "bf16")),
           ("stem=imagenet", "size=224", "batch=256"), ("bf16",)),
          ("autoencoder, batch 128", "autoencoder", (), ("fp32", "bf16")),
          ("transformer block, batch 8", "block", ("batch=8",), ("bf16",)),
-         ("GPT of 2 layers, 8 x 1024 tokens of 50304", "tests/models/language",
+         ("GPT of 2 layers, 8 x 1024 tokens of 50304", "tests/models/gpt_step",
           ("batch=8", "tokens=1024", "width=768", "heads=12", "layers=2", "vocabulary=50304"),
           ("bf16",)))
 QUICK = (("ResNet-18, 8x8, batch 2", "resnet18", ("size=8", "width=8", "batch=2"), ("fp32",)),)

@@ -17,6 +17,9 @@ stride=3 kernel=4 pad=2
 kernel=7 height=4 pad=3
 channels=7 stride=2 height=8
 channels=1
+height=1 stride=2
+height=3 kernel=5 pad=2
+batch=8 channels=64 height=16 kernel=7 pad=3
 kernel=1 pad=0 stride=2
 kernel=3 pad=5
 CASES
@@ -30,7 +33,20 @@ sums() { # sums COUNT SETTINGS...: so many kernels have the sums for the taps
   [ "$got" = $1 ] || { echo "$got kernels, want $1"; return 1; }
 }
 ok "nine taps are the sums of two kernels" sums 2 channels=64 height=30
-ok "49 taps of seven" sums 7 channels=64 height=30 kernel=7 pad=3
+ok "49 taps of seven" sums 7 batch=32 channels=64 height=30 kernel=7 pad=3
+ok "unless there is little to sum" sums 0 channels=64 height=7 kernel=7 pad=3
+for axes in "{1, 3}, padding = {2, 0}, dilation = {2, 1}" "{2, 1}, padding = {0, 3}"; do
+  cat >"$work/axes.lua" <<LUA
+local nn = require "nn"
+local x, w = nn.input("x", {2, 8, 9, 12}), nn.input("w", {8, 1, 3, 3})
+local y = nn.functional.conv2d(x, w, nil, {stride = $axes, groups = 8})
+local dw = nn.grad((y * y * y):sum(), w)
+nn.output("dw", dw)
+nn.output("dx", nn.grad((y * y * y):sum(), x))
+nn.output("second", nn.grad((dw * dw):sum(), x))
+LUA
+  ok "axes of their own: $axes" build/nngen "$work/axes.lua" --quiet --check
+done
 if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
   unspilled() {
     build/nngen $model --quiet --json "$@" >"$work/json" &&

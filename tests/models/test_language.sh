@@ -1,31 +1,30 @@
 #!/usr/bin/env bash
-# A step of a language model: what would cost memory of the size of its logits, or copies of q, k
-# and v, is not there.
+# BERT, GPT-2 and LLaMA, small: each kernel against the oracle, and the outputs of weights under
+# their public names against what the architecture means (transformers_reference.py, plain Python)
+# and, where it is installed, against the code they come from (torch_transformers.py).
 . "$(dirname "$0")/../tap.sh"
-model=tests/models/language.lua
-large="batch=8 tokens=1024 width=768 heads=12 vocabulary=50304"
-build/nngen show $model --entry train --dtype bf16 --set $large --stage fuse >"$work/fuse"
-kernels() { grep -cE "^# kernel [0-9]+ language__$1: $2.*, train, " "$work/fuse"; }
-with_gradient() {
-  [ "$(kernels 'cross_entropy[a-z_0-9]*' 'reduce_lse+.*eq.*mul.*add')" = 1 ] ||
-    { grep '^# kernel.*cross_entropy' "$work/fuse"; return 1; }
-}
-ok "a cross-entropy and the gradient of its logits are one kernel" with_gradient
-short() { # logits are stored in 16 bits, once
-  [ "$(grep -cE '^%[0-9]+ = matmul.* : bf16\(8,1024,50304\).*"head"' "$work/fuse")" = 2 ] # and eval
-}
-ok "logits are bf16" short
-ok "gradients of q, k and v are written where their product's gradient reads them" eval \
-  '! grep -E "^# kernel.*(concat|reshape_grad_reshape|: reshape)" "$work/fuse"'
-right() {
-  build/nngen $model --quiet --check --entry train --steps 2 --set "$@"
-}
-ok "a step, fp32" right dtype=fp32
-long && ok "a step, bf16" right dtype=bf16
-rows="batch=8 tokens=64 vocabulary=20000 width=16"
-together() { # as large
-  build/nngen show $model --entry train --set $rows --stage fuse >"$work/fuse"
-  with_gradient && right $rows
-}
-long && ok "of so many rows that one kernel has both" together
+. tests/models/transformers.sh
+
+tiny="batch=2 tokens=9 vocab=31 positions=12 layers=2 heads=3 width=24 inner=40"
+means bert $tiny
+published bert transformers $tiny
+half bert --set $tiny
+ok "BERT has 108 891 648 parameters without its pooler" count bert 108891648 --set size=base
+ok "names of bert-base-uncased" named bert bert.encoder.layer.1.output.LayerNorm.gamma \
+  --set prefix=bert gamma=true
+
+tiny="batch=2 tokens=9 vocab=31 positions=12 layers=2 heads=3 width=24"
+means gpt2 $tiny
+published gpt2 transformers $tiny
+half gpt2 --set $tiny
+ok "GPT-2 has 124 439 808 parameters" count gpt2 124439808 --set size=small
+ok "names with a prefix" named gpt2 transformer.h.1.attn.c_attn.weight --set prefix=transformer
+
+tiny="batch=2 tokens=9 vocab=31 layers=2 heads=4 groups=2 width=32 inner=40 theta=1000"
+means llama $tiny
+published llama transformers $tiny
+half llama --set $tiny
+ok "LLaMA 3 has 8 030 261 248 parameters" count llama 8030261248 --set size=llama3_8b
+ok "tied, it has no head of its own" count llama 7504924672 --set size=llama3_8b tied=true
+long && ok "llama, tied" small llama fp32 --set $tiny tied=true
 tap_done

@@ -23,6 +23,28 @@ for form in layer rms log_softmax; do
 done
 once() { build/nngen show "$@" --cuda | $python tests/models/repeated.py; }
 python=python3
+for case in draws state outputs entries concat reshaped product moved; do
+  ok "not what is read elsewhere: $case" build/nngen tests/models/merged.lua --quiet --check \
+    --set case=$case
+done
+cat >"$work/squares.lua" <<'LUA'
+local nn = require "nn"
+local h = nn.input("x", {64, 64})
+for _ = 1, 46 do h = h * h end
+nn.output("y", h:sum{1})
+LUA
+ok "46 maps that each read one twice are compiled in no time" \
+  timeout 5 build/nngen show "$work/squares.lua" --stage fuse
+cat >"$work/largest.lua" <<'LUA'
+local nn = require "nn"
+local x, z, row = nn.input("x", {64, 8}), nn.input("z", {64, 8}), nn.param("row", {1, 8})
+local h = ((x * 3.3 + z) - x * 3.3) * row
+local y = h + h:amax(2, true) * 0.1
+nn.output("s", y:sum{1})
+nn.output("gw", nn.grad((y * y * z):mean(), row))
+LUA
+ok "what is compared with its largest element is not computed again" build/nngen \
+  "$work/largest.lua" --quiet --check
 ok "operands of attention stay what it knows" once tests/models/attention_laws.lua \
   --set case=dropout
 while read -r model settings; do

@@ -1,4 +1,4 @@
--- language.lua: a step of a language model of a few layers, as GPT's: the gradient of its logits is
+-- gpt_step.lua: a step of a language model of a few layers, as GPT's: the gradient of its logits is
 -- made by the kernel of their cross-entropy, and q, k and v are parts of one product, as are their
 -- gradients.
 local nn = require "nn"
