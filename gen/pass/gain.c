@@ -57,6 +57,7 @@ double gain_of_copy(const Arch *arch, const Type *t) {
   return arch->launch_gap + dram_seconds(arch, 2. * (double)type_bytes(t));
 }
 
+// Is it cheaper to store elements singly, as a kernel makes them, than to copy them into order?
 bool gain_scatters(const Arch *arch, const Type *t) {
   double bytes = (double)type_count(t) * kSector;
   return l2_seconds(arch, bytes) < gain_of_copy(arch, t);

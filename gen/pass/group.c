@@ -92,9 +92,20 @@ static bool in_step(const Group *g, const Node *n) {
   return type_same_shape(t, &n->type) && !memcmp(t->order, n->type.order, sizeof t->order);
 }
 
+// What n, of the shape of the elements, is by moves that leave each where it is in memory, others'
+// shapes between; n itself, if it is no such.
+static const Node *unmoved(const Group *g, const Node *n) {
+  const Node *x = n;
+  while (x->op->cls == OpMove && x->nin == 1 && x->in[0]->group == g && view_same_memory(x))
+    x = x->in[0];
+  return in_step(g, n) && in_step(g, x) ? x : n;
+}
+
 const Node *group_stored(const Group *g, const Node *n) {
   const Node *shaped = NULL; // the last one whose indices are those of the elements
-  while ((!g->tm->fusion->product || n->tail == kFootTail) && n != group_part(g, n)->anchor &&
+  bool in_order = !g->tm->fusion->product || n->tail == kFootTail;
+  if (in_order) n = unmoved(g, n);
+  while (in_order && n != group_part(g, n)->anchor &&
          !in_step(g, n) && n->op->cls == OpMove && n->nin == 1 && n->in[0]->group == g &&
          view_same_memory(n)) {
     if (type_same_shape(elements_beside(g, n), &n->type)) shaped = n;

@@ -204,7 +204,7 @@ const char *prologue_of_product(Group *k, Group *before),
 void fuse_explain(const Group *g, const char *before, FILE *file); // what it is apart from, why
 bool *fuse_attentions(Graph *g); // by id: would it be attention? g is for this question alone
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
-void fuse_part(Graph *g, Group *k, const bool *own),  // of a group of maps: these become one
+void fuse_part(Graph *g, Group *k, const bool *own), // of a group of maps: these become one
     fuse_replace(Graph *g, Node *n, Node *by); // who reads n reads what is like it; n is gone
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen),
     fuse_reaches(Group *from, const Group *on), fuse_same_call(const Group *a, const Group *b),
@@ -222,9 +222,9 @@ void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), mer
     sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g); // a file each
 
 // ---- chain.c, late.c, gain.c -------------------------------------------------------------------
+typedef struct Late Late;
 bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);
 Node *chain_copy(Graph *to, Node *n, Node **in); // of these inputs, for one reader
-typedef struct Late Late;
 Late *late_begin(const Graph *g, bool *stored); // levels alone; stored: by id
 void late_find(Late *late, const Graph *g);     // the rest; adds to `stored`
 bool late_wants(const Late *late, const Node *map, const Node *n); // should map compute n itself?
@@ -232,8 +232,7 @@ Node *late_copy(Graph *to, const Late *late, Node *old);           // from its r
 bool late_sums_columns(const Late *late, const Node *n); // may a product's own kernel sum it?
 bool gain_is_small(const Arch *arch, const Group *k); // is its launch what it costs?
 double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value
-// Is it cheaper to store elements singly, as a kernel makes them, than to copy them into order?
-bool gain_scatters(const Arch *arch, const Type *t);
+bool gain_scatters(const Arch *, const Type *); // are elements stored singly faster than copied?
 // Is computing a map cheaper than reading it? And of `work` operations?
 bool gain_again(const Arch *, const Node *map), gain_again_work(const Arch *, const Node *, double);
 // Is reading t from a table, `reads` times for `reader`, cheaper than `work` operations each time?
@@ -260,11 +259,11 @@ void tail_pair(Graph *g, Group *k), twins_find(Graph *g, Group *k); // of a prod
 const Node *attend_product(Node *last); // that makes the scores; null: it weighs nothing by them
 HeadsUse *attend_products(const Graph *g); // by id: of what may become attention. For layout
 void attend_find(Graph *g, Group *k); // makes a product alone in its group attention, if it is
-bool attend_is_row(const Attention *a, const Node *n);   // is it one value for a row of scores?
+bool attend_is_row(const Attention *a, const Node *n); // is it one value for a row of scores?
 const char *attend_joins(const Group *k, const Node *n); // the rule for maps behind it
 // How many elements an asynchronous copy takes of operand i, with where they lie; 0: none can.
-int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRank],
-                 int64_t *offset, const Node **base);
+int attend_piece(const Group *, const Attention *, int i, int64_t stride[MaxRank], int64_t *offset,
+                 const Node **base);
 bool attend_is_plain(const Maps *m); // is each dimension one axis of its own, counted from 0?
 int attend_dim(const Maps *m, int tensor, AxisRole role); // the only one with such axes; -1
 void weigh_find(Graph *g, Group *k), weigh_apart(Attention *a, const Node *last, const Maps *m);
@@ -272,8 +271,8 @@ Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place);
 AxisRole weigh_role(const Attention *a, const Maps *values, int d);
 
 // ---- group.c, row.c, print.c -------------------------------------------------------------------
-bool group_reduces(const Group *g, const Node *n); // at the end of a product's epilogue
-bool group_reduces_columns(const Group *g, const Node *n); // so, and down the product's columns
+bool group_reduces(const Group *g, const Node *n), // at the end of a product's epilogue
+    group_reduces_columns(const Group *, const Node *); // so, and down the product's columns
 bool group_joins_rows(const Group *g, const Node *n);   // or along its rows, for a norm (norms.c)
 const Node *group_statistic(const Group *g); // of its rows; null: none. All have one state
 // Beside its columns, the dimensions of a product's result (bits) that a reduction keeps, and how
@@ -283,7 +282,7 @@ int state_words(const Group *g); // 4-byte fields of its states
 bool group_shares_state(const Group *g, int i); // does its i-th node reduce to one before it?
 const Node *group_stored(const Group *g, const Node *n); // n, or what n is another shape of
 Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or those of a bundle
-const Group *group_part(const Group *g, const Node *n); // the one that computes n
+const Group *group_part(const Group *, const Node *n); // the one that computes n
 void group_add_once(Node **list, int *count, Node *n); // unless it is in the list
 // What its kernel reads and writes: of its own, and of the rows that it makes at first.
 Node *const *group_reads(const Group *, int *count), *const *group_writes(const Group *, int *);
@@ -293,8 +292,9 @@ void in_place_find(Graph *g); // in_place.c: Update.in_place, Group.changes
 double in_place_share(const Group *k, const Node *n); // of input or output n, what is accessed
 double in_place_bytes(const Group *k); // that k reads and writes, if it changes states in place
 bool group_aliases(const Group *k, const Node *n); // is n updated in place, its input or output?
+bool row_holds_states(const Group *a, const Group *b); // one kernel of both, across memory
 int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
-bool row_needed_later(const Group *g, const Node *n, int sweep); // is the full value n?
-bool row_waits(const Group *g, const Node *n, int sweep); // is it at hand by then, and needed?
+bool row_needed_later(const Group *g, const Node *n, int sweep), // is the full value n?
+    row_waits(const Group *g, const Node *n, int sweep); // is it at hand by then, and needed?
 void print_groups(const Graph *g, FILE *file), print_dot(const Graph *g, FILE *file);
 #endif

@@ -58,6 +58,13 @@ static bool has_rows(const Group *k) {
   return k->tm->fusion->elements || fuse_fits_across(k->anchor);
 }
 
+bool row_holds_states(const Group *a, const Group *b) {
+  enum { kMostAcross = 20 }; // words of each of 512 threads: 40 of 48 KB
+  const Node *n = a->anchor;
+  bool across = n->op->cls == OpReduce && !type_innermost_in(&n->in[0]->type, n->attr.axes);
+  return !across || state_words(a) + state_words(b) <= kMostAcross;
+}
+
 // The last value of a group of maps, before it is seen in other shapes.
 static const Node *last_made(const Group *k) {
   const Node *n = k->anchor;
@@ -129,6 +136,8 @@ static const char *legal_behind_rows(const Group *rows, const Group *reader) {
   if (reduces && !has_rows(reader)) return "what it reduces is no row that a block holds";
   if (reduces && reader->anchor->attr.axes != rows->anchor->attr.axes)
     return "it reduces other axes";
+  if (reduces && !row_holds_states(rows, reader))
+    return "shared memory does not hold their sums together";
   if (!type_same_shape(x, y) || (!reduces && computes_seen(reader)))
     return "it has another shape than those rows";
   // A copy to another order of memory goes through one of the two across it in any case.

@@ -34,6 +34,8 @@ static const char *legal_siblings(Group *a, Group *b) {
     return "several kernels read it, which run over other elements";
   if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes)
     return "several kernels read it, along other axes";
+  if (both_rows && !row_holds_states(a, b))
+    return "several kernels read it, whose sums shared memory does not hold together";
   if (a->anchor->again != b->anchor->again)
     return "several kernels read it, one of them late, to compute again";
   if (a->anchor->entry != b->anchor->entry) return "kernels of several entries read it";

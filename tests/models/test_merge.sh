@@ -45,6 +45,21 @@ nn.output("gw", nn.grad((y * y * z):mean(), row))
 LUA
 ok "what is compared with its largest element is not computed again" build/nngen \
   "$work/largest.lua" --quiet --check
+cat >"$work/across.lua" <<'LUA'
+local nn = require "nn"
+local x, u = nn.input("x", {16, 1024}), 0
+for i = 1, 7 do u = u + (x * i):std(1) end
+nn.output("h", x / u)
+LUA
+ok "no more sums across memory than shared memory holds" build/nngen "$work/across.lua" --quiet \
+  --check
+cat >"$work/unmoved.lua" <<'LUA'
+local nn = require "nn"
+local x, i = nn.input("x", {8, 1, 32}), nn.input("i", {1}, {dtype = "i32", below = 1})
+local y = x:gather(i, 2):reshape(8, 1, 4, 8):permute(1, 3, 2, 4):reshape(8, 1, 32):gather(i, 2)
+nn.output("g", nn.grad((y * y):sum(), x))
+LUA
+ok "moves that leave all where it is" build/nngen "$work/unmoved.lua" --quiet --check
 ok "operands of attention stay what it knows" once tests/models/attention_laws.lua \
   --set case=dropout
 while read -r model settings; do
