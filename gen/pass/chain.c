@@ -29,6 +29,7 @@ typedef struct Chains {
   bool *stored; // by id in the graph before: does something other than maps read it?
   bool *whole;  // and as it is, not in another shape?
   bool *read;   // and within the model?
+  bool *compared; // with what it is reduced to? Then both read it in memory
   const Late *late;
   // The copy made last, of which value, to be reduced along which dimensions: other reductions of
   // the kind accumulate in the same sweep over it.
@@ -43,8 +44,8 @@ bool chain_is_large(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 > type_count(&beside->type);
 }
 
-// Does it compare elements with the largest of them, say? Computed again, these may differ in their
-// last bits from what was reduced.
+// Does it compare elements with the largest of them, say? Computed again, maybe of what was rounded
+// as it was stored, these would differ from what was reduced.
 static bool compares_reduced(const Node *n) {
   bool reduced = false;
   for (int i = 0; n->op->flags & FlagEqual && i < n->nin; i++)
@@ -207,6 +208,7 @@ static bool is_copied(Graph *to, const Node *map, Node **in) {
 static void own_inputs(Graph *to, const Node *map, Node **in) {
   Chains *c = to->scratch;
   bool copied = is_copied(to, map, in);
+  if (compares_reduced(map)) return;
   c->turn++;
   for (int i = 0; i < map->nin; i++) {
     bool read = in[i]->uses > 1 || in[i]->op->cls == OpMap;
@@ -243,7 +245,8 @@ static bool reads_view(const Chains *c, const Node *node) {
 // makes that itself. What others than maps read is not made of more bytes than it has itself.
 static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
   const Arch *arch = to->c->options.arch;
-  if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x)) return NULL;
+  bool compared = ((const Chains *)to->scratch)->compared[reduction->in[0]->id];
+  if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x) || compared) return NULL;
   const Chains *c = to->scratch;
   bool sums = late_sums_columns(c->late, reduction->in[0]);
   Ends ends = {.maps = !sums, .late = !sums};
@@ -289,11 +292,13 @@ Graph *chain_own(Graph *g) {
   size_t count = (size_t)g->nnodes + 1;
   Chains chains = {.stored = arena_alloc(g->arena, sizeof(bool) * count),
                    .whole = arena_alloc(g->arena, sizeof(bool) * count),
-                   .read = arena_alloc(g->arena, sizeof(bool) * count)};
+                   .read = arena_alloc(g->arena, sizeof(bool) * count),
+                   .compared = arena_alloc(g->arena, sizeof(bool) * count)};
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    bool view = n->op->cls == OpMove && n->nin == 1;
+    bool view = n->op->cls == OpMove && n->nin == 1, compares = compares_reduced(n);
     for (int j = 0; n->uses && j < n->nin; j++) {
+      if (compares) chains.compared[prec_unmoved(n->in[j])->id] = true;
       if (!wants_memory(g->c->options.arch, n, n->in[j])) continue;
       chains.stored[n->in[j]->id] = chains.read[n->in[j]->id] = true;
       if (!view) chains.whole[n->in[j]->id] = true;

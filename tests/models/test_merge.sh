@@ -45,6 +45,26 @@ nn.output("gw", nn.grad((y * y * z):mean(), row))
 LUA
 ok "what is compared with its largest element is not computed again" build/nngen \
   "$work/largest.lua" --quiet --check
+cat >"$work/compared.lua" <<'LUA'
+local nn = require "nn"
+local x, z, w = nn.input("x", {33, 8}), nn.input("z", {33, 8}), nn.input("w", {8, 8})
+local a = (x * 1.3 + 0.2) * x:matmul(w)
+local cat = nn.concat({z:slice(2, 1, 4) * 1.7, a:slice(2, 5, 8)}, 2)
+local h = cat:relu()
+local y = cat - (h + h:amax(1, true) * 0.1)
+nn.output("m", cat:matmul(w))
+nn.output("gx", nn.grad((y:matmul(w) * z):sum() + (h * h):sum(), x))
+LUA
+compared() { # one value is reduced and compared: of what is rounded as it is stored there are two
+  local compared reduced
+  build/nngen show "$work/compared.lua" --dtype bf16 --stage fuse >"$work/fuse" || return
+  reduced=$(sed -n 's/.*= reduce_max(\(%[0-9]*\)).*/\1/p' "$work/fuse")
+  compared=$(sed -n 's/.*= eq(\(%[0-9]*\),.*/\1/p' "$work/fuse")
+  [ "$reduced" ] && [ "$reduced" = "$compared" ] ||
+    { grep -E "= (reduce_max|eq)" "$work/fuse"; return 1; }
+  build/nngen "$work/compared.lua" --quiet --check --dtype bf16
+}
+ok "what is compared with its largest element is read where that is reduced" compared
 cat >"$work/across.lua" <<'LUA'
 local nn = require "nn"
 local x, u = nn.input("x", {16, 1024}), 0
