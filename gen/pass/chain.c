@@ -44,18 +44,20 @@ bool chain_is_large(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 > type_count(&beside->type);
 }
 
-// Does it compare elements with the largest of them, say? Computed again, maybe of what was rounded
-// as it was stored, these would differ from what was reduced.
-static bool compares_reduced(const Node *n) {
-  bool reduced = false;
-  for (int i = 0; n->op->flags & FlagEqual && i < n->nin; i++)
-    reduced = reduced || prec_unmoved(n->in[i])->op->cls == OpReduce;
-  return reduced;
+// The value whose elements n compares with the largest of them, say; null: it compares no such.
+// Computed again, maybe of what was rounded as it was stored, these would differ from what was
+// reduced.
+static const Node *compared_by(const Node *n) {
+  for (int i = 0; n->op->flags & FlagEqual && i < 2; i++) {
+    const Node *x = prec_unmoved(n->in[i]), *most = prec_unmoved(n->in[1 - i]);
+    if (most->op->cls == OpReduce && prec_unmoved(most->in[0]) == x) return x;
+  }
+  return NULL;
 }
 
 bool chain_is_cheap(const Arch *arch, const Node *n) {
   return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed && n->op->typing != TypeDraw &&
-         !compares_reduced(n);
+         !compared_by(n);
 }
 
 Node *chain_copy(Graph *to, Node *n, Node **in) {
@@ -208,7 +210,7 @@ static bool is_copied(Graph *to, const Node *map, Node **in) {
 static void own_inputs(Graph *to, const Node *map, Node **in) {
   Chains *c = to->scratch;
   bool copied = is_copied(to, map, in);
-  if (compares_reduced(map)) return;
+  if (compared_by(map)) return;
   c->turn++;
   for (int i = 0; i < map->nin; i++) {
     bool read = in[i]->uses > 1 || in[i]->op->cls == OpMap;
@@ -296,9 +298,10 @@ Graph *chain_own(Graph *g) {
                    .compared = arena_alloc(g->arena, sizeof(bool) * count)};
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    bool view = n->op->cls == OpMove && n->nin == 1, compares = compares_reduced(n);
+    bool view = n->op->cls == OpMove && n->nin == 1;
+    const Node *compared = compared_by(n);
+    if (compared) chains.compared[compared->id] = true;
     for (int j = 0; n->uses && j < n->nin; j++) {
-      if (compares) chains.compared[prec_unmoved(n->in[j])->id] = true;
       if (!wants_memory(g->c->options.arch, n, n->in[j])) continue;
       chains.stored[n->in[j]->id] = chains.read[n->in[j]->id] = true;
       if (!view) chains.whole[n->in[j]->id] = true;
