@@ -135,6 +135,10 @@ bool node_has_memory(const Node *n) {
   return n->op->cls == OpSource && n->op->form != SourceConst && n->op->form != SourceIndex;
 }
 
+bool node_is_computed(const Node *n) {
+  return n->op->cls == OpSource && !node_has_memory(n);
+}
+
 bool node_depthwise(const Node *n) {
   return n->op->cls == OpContract && (n->op->form == FormConv || n->op->form == FormConvData) &&
          n->in[1]->type.dim[1] == 1 && n->in[1]->type.dim[0] == n->attr.groups;

@@ -221,7 +221,7 @@ Dtype type_compute(Dtype dtype);           // what kernels compute it in: f32, i
 Dtype type_operand(const Node *n, int i);  // what map n computes its input i in
 Dtype type_result(const Node *n);          // what map n gives
 bool node_is_literal(const Node *n), node_is_number(const Node *n); // a number; of the model file
-bool node_has_memory(const Node *n);       // a source that is read: input, parameter, state
+bool node_has_memory(const Node *n), node_is_computed(const Node *n); // a source: read, or not
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
 const char *precision_name(Precision precision);           // "fp16"

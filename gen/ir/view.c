@@ -49,7 +49,7 @@ const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int6
     type_strides(view_memory(n, offset), stride);
     for (int d = 0; d < n->type.rank; d++)
       if (n->type.dim[d] == 1) stride[d] = 0;
-    return n->op->cls == OpSource && !node_has_memory(n) ? NULL : n;
+    return node_is_computed(n) ? NULL : n;
   }
   if (n->op->flags & FlagCopy && n->in[0]->type.dtype == n->type.dtype)
     return view_of(g, n->in[0], stride, offset);

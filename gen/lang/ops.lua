@@ -266,7 +266,8 @@ local moments = {name = "moments",
      return m2 + (x - mean) * (x - mean) * count / (count + 1)
    end}}
 op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10,
-   flags = {"one"}, result = "a.mean + a.rest", ref_result = function(count, mean, rest, m2) return mean end}
+   flags = {"one"}, result = "a.mean + a.rest",
+   ref_result = function(count, mean, rest, m2) return mean end}
 op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10,
    result = "a.m2 / a.count", ref_result = function(count, mean, rest, m2) return m2 / count end}
 

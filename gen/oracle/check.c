@@ -257,7 +257,7 @@ CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
     for (int j = 0; j < g->nodes[i]->nin; j++) {
       Node *n = g->nodes[i]->in[j];
       if (w->value[n->id]) continue;
-      if (n->op->cls == OpSource && !node_has_memory(n)) {
+      if (node_is_computed(n)) {
         eval_node(c, n, w->value);
         continue;
       }

@@ -29,7 +29,8 @@ typedef struct Chains {
   bool *stored; // by id in the graph before: does something other than maps read it?
   bool *whole;  // and as it is, not in another shape?
   bool *read;   // and within the model?
-  bool *compared; // with what it is reduced to? Then both read it in memory
+  // Is it compared with what it is reduced to? Both read it in memory then.
+  bool *compared;
   const Late *late;
   // The copy made last, of which value, to be reduced along which dimensions: other reductions of
   // the kind accumulate in the same sweep over it.
@@ -44,20 +45,11 @@ bool chain_is_large(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 > type_count(&beside->type);
 }
 
-// The value whose elements n compares with the largest of them, say; null: it compares no such.
-// Computed again, maybe of what was rounded as it was stored, these would differ from what was
-// reduced.
-static const Node *compared_by(const Node *n) {
-  for (int i = 0; n->op->flags & FlagEqual && i < 2; i++) {
-    const Node *x = prec_unmoved(n->in[i]), *most = prec_unmoved(n->in[1 - i]);
-    if (most->op->cls == OpReduce && prec_unmoved(most->in[0]) == x) return x;
-  }
-  return NULL;
-}
-
+// What compares with the largest element, say, is not: computed again, maybe of what was rounded as
+// it was stored, elements would differ from what was reduced.
 bool chain_is_cheap(const Arch *arch, const Node *n) {
   return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed && n->op->typing != TypeDraw &&
-         !compared_by(n);
+         !prec_compared(n);
 }
 
 Node *chain_copy(Graph *to, Node *n, Node **in) {
@@ -79,11 +71,6 @@ static bool is_end(const Ends *ends, const Node *n) {
   return fuse_listed(ends->node, ends->count, n);
 }
 
-// A position or a number, which is read from nowhere.
-static bool is_computed(const Node *n) {
-  return n->op->cls == OpSource && !node_has_memory(n);
-}
-
 // Adds the large values that n is made of, those furthest from it that are in memory; false: too
 // many, or one that is nowhere in memory.
 static bool find_ends(const Arch *arch, const Node *n, const bool *stored, Ends *ends) {
@@ -92,7 +79,7 @@ static bool find_ends(const Arch *arch, const Node *n, const bool *stored, Ends 
   ends->within[ends->nwithin++] = n;
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
-    if (!chain_is_large(in, n) || is_end(ends, in) || is_computed(in)) continue;
+    if (!chain_is_large(in, n) || is_end(ends, in) || node_is_computed(in)) continue;
     int count = ends->count, nwithin = ends->nwithin;
     bool cheap = chain_is_cheap(arch, in);
     if (cheap && find_ends(arch, in, stored, ends)) continue;
@@ -149,7 +136,7 @@ static bool is_free(Graph *to, const Node *n) {
   bool free = chain_is_cheap(to->c->options.arch, n);
   for (int i = 0; free && i < n->nin; i++) {
     const Node *in = n->in[i];
-    free = is_computed(in) || !chain_is_large(in, n) || is_free(to, in);
+    free = node_is_computed(in) || !chain_is_large(in, n) || is_free(to, in);
   }
   known_of(to, n)->made = free ? MadeFree : MadeOfMemory;
   return free;
@@ -201,7 +188,7 @@ static bool holds_across(const Node *n) {
 static bool is_copied(Graph *to, const Node *map, Node **in) {
   bool free = !((const Chains *)to->scratch)->stored[map->id];
   free = free && chain_is_cheap(to->c->options.arch, map);
-  for (int i = 0; free && i < map->nin; i++) free = is_computed(in[i]) || is_free(to, in[i]);
+  for (int i = 0; free && i < map->nin; i++) free = node_is_computed(in[i]) || is_free(to, in[i]);
   return free;
 }
 
@@ -210,7 +197,7 @@ static bool is_copied(Graph *to, const Node *map, Node **in) {
 static void own_inputs(Graph *to, const Node *map, Node **in) {
   Chains *c = to->scratch;
   bool copied = is_copied(to, map, in);
-  if (compared_by(map)) return;
+  if (prec_compared(map)) return;
   c->turn++;
   for (int i = 0; i < map->nin; i++) {
     bool read = in[i]->uses > 1 || in[i]->op->cls == OpMap;
@@ -247,13 +234,13 @@ static bool reads_view(const Chains *c, const Node *node) {
 // makes that itself. What others than maps read is not made of more bytes than it has itself.
 static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
   const Arch *arch = to->c->options.arch;
-  bool compared = ((const Chains *)to->scratch)->compared[reduction->in[0]->id];
-  if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x) || compared) return NULL;
   const Chains *c = to->scratch;
-  bool sums = late_sums_columns(c->late, reduction->in[0]);
+  const Node *old = reduction->in[0];
+  if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x) || c->compared[old->id]) return NULL;
+  bool sums = late_sums_columns(c->late, old);
   Ends ends = {.maps = !sums, .late = !sums};
   if (!find_ends(arch, x, NULL, &ends)) return NULL;
-  if (c->read[reduction->in[0]->id] && ends_bytes(&ends) > type_bytes(&x->type)) return NULL;
+  if (c->read[old->id] && ends_bytes(&ends) > type_bytes(&x->type)) return NULL;
   return chain_for(to, reduction, x, &ends);
 }
 
@@ -299,7 +286,7 @@ Graph *chain_own(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool view = n->op->cls == OpMove && n->nin == 1;
-    const Node *compared = compared_by(n);
+    const Node *compared = prec_compared(n);
     if (compared) chains.compared[compared->id] = true;
     for (int j = 0; n->uses && j < n->nin; j++) {
       if (!wants_memory(g->c->options.arch, n, n->in[j])) continue;

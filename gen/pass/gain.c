@@ -39,8 +39,8 @@ static double input_bytes(const Group *k, double count) {
     for (int j = 0; j < k->nodes[i]->nin; j++) {
       const Node *in = k->nodes[i]->in[j];
       double elements = (double)type_count(&in->type);
-      bool computed = in->op->cls == OpSource && !node_has_memory(in);
-      if (in->group == k || computed || elements == 1 || read_before(k, in, i, j)) continue;
+      if (in->group == k || node_is_computed(in) || elements == 1) continue;
+      if (read_before(k, in, i, j)) continue;
       bytes += (elements < count ? elements : count) * (double)dtype_size(in->type.dtype);
     }
   return bytes;

@@ -50,7 +50,7 @@ static void find_root(Late *c, const Arch *arch, const Node *n) {
   double work = n->op->flops;
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
-    if (!chain_is_large(in, n) || (in->op->cls == OpSource && !node_has_memory(in))) continue;
+    if (!chain_is_large(in, n) || node_is_computed(in)) continue;
     const Node *from = c->root[in->id];
     if (from && root && from != root) return;
     if (from) root = from;

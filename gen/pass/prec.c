@@ -3,15 +3,16 @@
 //
 // Two tables are the policy. `classes` has a row for each class of ops: in what it computes with
 // its operands (which products alone ask; kernels of others compute so anyway) and stores its
-// result. AsModel is the dtype of --dtype (precision_dtype), which nn.precision overrides for a part
-// of a model (Node.precision). `exceptions` are the values that are stored otherwise; of those that
-// hold for a value the first one decides. Outputs come last.
+// result. AsModel is the dtype of --dtype (precision_dtype), which nn.precision overrides for a
+// part of a model (Node.precision). `exceptions` are the values that are stored otherwise; of those
+// that hold for a value the first one decides. Outputs come last.
 //
 // Why there are so many: whether 16 bits overflow must not depend on what was fused, which keeps
 // values in 32. A value that may be beyond f16 is stored in 32 bits if its readers tell a large
 // number from an infinity: reductions, softmax, roots, an eighth of it, quotients, outputs. It is
 // not if a product reads it, itself or what maps make of it: the product's result is not finite
-// then, fused or not. NOTE: so such a value's other readers may differ by what was fused.
+// then, fused or not. NOTE: so such a value's other readers may differ by what was fused. bf16
+// holds what fp32 does: of its values this is asked of scores of attention alone (prec_facts.c).
 #include "prec.h"
 
 #include <math.h>

@@ -22,6 +22,7 @@ Facts *prec_facts(const Graph *g); // by id; needs Node.uses
 
 // Of one op, beside what it reads.
 const Node *prec_unmoved(const Node *n);       // n, or what moves of one value have it from
+const Node *prec_compared(const Node *n);      // whose elements n compares with what they reduce to
 bool prec_adds_up(const Node *n);              // elements to one: a reduction, a scan, a scatter
 bool prec_shrinks(const Node *n, double most); // makes little of much: it multiplies by `most`
 #endif

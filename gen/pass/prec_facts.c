@@ -10,6 +10,14 @@ const Node *prec_unmoved(const Node *n) {
   return n;
 }
 
+const Node *prec_compared(const Node *n) {
+  for (int i = 0; n->op->flags & FlagEqual && i < 2; i++) {
+    const Node *x = prec_unmoved(n->in[i]), *most = prec_unmoved(n->in[1 - i]);
+    if (most->op->cls == OpReduce && prec_unmoved(most->in[0]) == x) return x;
+  }
+  return NULL;
+}
+
 bool prec_adds_up(const Node *n) { // CLASS
   return n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter;
 }
@@ -197,11 +205,8 @@ static void find_of_integers(const Graph *g, Facts *facts) {
 // As the derivative of amax compares.
 static void find_compared(const Graph *g, Facts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
-    const Node *n = g->nodes[i];
-    for (int j = 0; n->op->flags & FlagEqual && j < 2; j++) {
-      const Node *x = prec_unmoved(n->in[j]), *most = prec_unmoved(n->in[1 - j]);
-      if (most->op->cls == OpReduce && prec_unmoved(most->in[0]) == x) facts[x->id].compared = true;
-    }
+    const Node *x = prec_compared(g->nodes[i]);
+    if (x) facts[x->id].compared = true;
   }
 }
 

@@ -206,9 +206,9 @@ static bool find_part(const Group *rows, const Group *k, const Group *reader, bo
   return free && some && !all && makes_alike(k, own);
 }
 
-// Parts what makes something for the reader and waits for the rows, if that leaves nothing the
-// reader waits for that waits for them; false: something is left. Where the reader is small, one
-// kernel more is no gain.
+// The rows and their reader can be one kernel only if the reader waits for no kernel between: parts
+// those that can be. False: one is left between, or the reader is so small that one kernel more is
+// no gain.
 static bool part_others(Graph *g, Group *rows, Group *reader) {
   Group *others[kMostNodes];
   bool own[kMostNodes];

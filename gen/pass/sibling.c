@@ -63,9 +63,6 @@ static bool makes_again(const Group *k) {
     if (k->nodes[i]->again) return true;
   return false;
 }
-static bool is_computed(const Node *x) {
-  return x->op->cls == OpSource && !node_has_memory(x);
-}
 
 // Small ones that have others to share a launch with: a sum of many that one kernel reads, and a
 // map.
@@ -88,7 +85,7 @@ void sibling_join(Graph *g) {
         bool large = is_large(to, g->nodes[i]) && is_large(from, g->nodes[i]);
         if (!large && !saves_launch(to, from, g->nodes[i])) continue;
         bool late = makes_again(to) || makes_again(from);
-        if (late && (!large || is_computed(g->nodes[i]))) continue;
+        if (late && (!large || node_is_computed(g->nodes[i]))) continue;
         if (has_others(to, from)) continue;
         const char *reason = legal_siblings(to, from);
         if (!g->nodes[i]->kept) g->nodes[i]->kept = reason;

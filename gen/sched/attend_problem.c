@@ -108,7 +108,7 @@ static bool is_simple(const Group *g, const Node *n) {
   const Attention *a = g->attention;
   for (int i = 0; i < a->nproducts; i++)
     if (n == a->product[i]) return true;
-  bool computed = n->op->cls == OpSource && !node_has_memory(n);
+  bool computed = node_is_computed(n);
   if (node_is_literal(n) || computed) return true;
   bool scale = n->op->flags & FlagMul && node_is_literal(n->in[1]),
        apart = n->op->flags & (FlagAdd | FlagSub) && !dtype_is_float(n->type.dtype),

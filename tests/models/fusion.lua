@@ -224,7 +224,8 @@ function cases.images()
   at_most(8)
 end
 -- What a convolution makes is reduced where it is made, by groups of neighbouring channels too,
--- which tiles cut or not: moments for norms of groups and of instances, the largest pixel, log-sum-exp.
+-- which tiles cut or not: moments for norms of groups and of instances, the largest pixel,
+-- log-sum-exp.
 function cases.channels()
   local function conv(name, out)
     return nn.input("of_" .. name, {3, 16, 9, 10}):conv2d(name, {out = out, kernel = 3, pad = 1})

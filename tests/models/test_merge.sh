@@ -21,8 +21,7 @@ for form in layer rms log_softmax; do
     few 3 && ok "$form over $columns columns, right" right $form $columns
   done
 done
-once() { build/nngen show "$@" --cuda | $python tests/models/repeated.py; }
-python=python3
+once() { build/nngen show "$@" --cuda | tests/models/repeated.py; }
 for case in draws state outputs entries concat reshaped product moved; do
   ok "not what is read elsewhere: $case" build/nngen tests/models/merged.lua --quiet --check \
     --set case=$case
