@@ -190,9 +190,12 @@ static bool same_cut(const Tile *a, const Tile *b) {
 }
 
 void sched_explain_contract(const Group *group, const Arch *arch, FILE *file) {
-  Group alone = *group; // candidates are compared before rows join it
+  // Candidates are compared before the kernel has memory of its own and rows join it.
+  Group alone = *group;
   const Group *g = &alone, *first = group->first;
-  if (first) alone.bytes_read -= first->bytes_read, alone.bytes_written -= first->bytes_written;
+  alone.bytes_read -= group->bytes_scratch / 2 + (first ? first->bytes_read : 0);
+  alone.bytes_written -= group->bytes_scratch / 2 + (first ? first->bytes_written : 0);
+  alone.bytes_scratch = 0;
   Product p = contract_product(g);
   Tile list[kMostCandidates];
   int count = sched_candidates(g, arch, list, kMostCandidates);

@@ -71,6 +71,13 @@ ok "show --plan is JSON" bash -c 'build/nngen show models/mlp.lua --plan | grep 
 ok "--json" json_holds schema_version kernels unfused arena_bound outputs error
 ok "--explain shows the candidates" \
   bash -c 'build/nngen models/mlp.lua --dtype fp16 --explain fc1 | grep -q "candidates"'
+chosen_as_expected() { # of a kernel whose parts of k meet in memory: each as it was compared
+  build/nngen models/resnet18.lua --entry train --dtype bf16 --arch sm_90a \
+    --explain layer1.1.conv1_grad.conv2d_filter |
+    awk '/^  expected: /{expected = $2} $1 == "*"{chosen = $NF} / \*  /{found = 1}
+         END{exit !(found && expected == chosen)}'
+}
+ok "--explain gives the chosen candidate the time that is expected" chosen_as_expected
 explained() { # explained WORD KERNEL...: these are explained, and no others
   local word=$1; shift
   build/nngen models/resnet18.lua --explain "$word" | grep '^resnet18__' |
