@@ -62,34 +62,26 @@ static void put_missing(Emitter *o, ProductText *h, int tensor) {
   int bit = 0;
   for (int d = 0; d < m->rank[tensor]; d++) {
     if (!leaves(h, tensor, d)) continue;
-    const char *first = product_map_text(h, tensor, d, rows_of(tensor), true),
-               *name = emit_index_names(m->rank[tensor])[d];
-    buffer_put(&missing, "    const int at_%s = %s;\n", name, first);
+    const char *first = product_map_text(h, tensor, d, rows_of(tensor), true);
     int axis = 0;
     while (axis < m->naxes && !(m->axis[axis].role == AxisK && m->dim[tensor][d].by[axis])) axis++;
     const char *tap_axis = axis < m->naxes ? h->axis[axis] : "0";
     int64_t by = axis < m->naxes ? m->dim[tensor][d].by[axis] : 0, most = 1;
     for (int i = 0; i < h->p.phases && axis < m->naxes; i++)
       if (h->p.maps[i].axis[axis].size > most) most = h->p.maps[i].axis[axis].size;
-    const char *step = index_scaled(h->arena, "i", by < 0 ? -by : by),
-               *at = product_joined(h, arena_printf(h->arena, "at_%s", name), step, by < 0);
-    buffer_put(&missing,
-               "#pragma unroll\n"
-               "    for (int i = 0; i < %lld; ++i) bits |= unsigned(unsigned(%s) >= %lldu) << ",
-               (long long)most, at, (long long)m->type[tensor]->dim[d]);
-    buffer_put(&missing, bit ? "(%d + i);\n" : "i;\n", bit);
-    if (bit)
+    buffer_put(&missing, "%stap_misses<%lld, %lld>(%s, %lld)", bit ? " | " : "",
+               (long long)most, (long long)by, first, (long long)m->type[tensor]->dim[d]);
+    if (bit) {
+      buffer_put(&missing, " << %d", bit);
       buffer_put(&tap, " | 1u << (%d + %s)", bit, tap_axis);
-    else
+    } else {
       buffer_put(&tap, "1u << %s", tap_axis);
+    }
     bit += (int)most;
   }
-  Buffer all = {0};
-  buffer_put(&all, "%s%s",
-             product_decoded(h, rows_of(tensor), "    ", 1, (const char *[]){missing.text}),
-             missing.text);
-  buffer_free(&missing);
-  hole_take(o, "missing", &all);
+  hole_text(o, "missing_decode",
+            product_decoded(h, rows_of(tensor), "    ", 1, (const char *[]){missing.text}));
+  hole_take(o, "missing", &missing);
   hole_text(o, "tap_decode", product_decoded(h, kRoleK, "    ", 1, (const char *[]){tap.text}));
   hole_text(o, "tap_arg", "int k");
   hole_take(o, "tap", &tap);

@@ -31,6 +31,16 @@ template <class T, int kTile, int kThreads, bool kByLane = false> struct SourceS
   }
 };
 
+// Bit i: tap i, which reads at first + i kStep, misses an axis of `size` elements.
+template <int kTaps, int kStep>
+__device__ __forceinline__ unsigned tap_misses(int first, int size) {
+  unsigned bits = 0;
+#pragma unroll
+  for (int i = 0; i < kTaps; ++i)
+    bits |= unsigned(unsigned(first + i * kStep) >= unsigned(size)) << i;
+  return bits;
+}
+
 // Copies kPiece elements; nothing is read where they are not inside.
 template <int kPiece, bool kAlways, bool kByL1 = false, class T>
 __device__ __forceinline__ void copy_piece(char *to, const T *from, bool inside) {

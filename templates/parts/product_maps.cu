@@ -31,9 +31,8 @@ $(o.k_decode)
   }
 //@ if o.missing then -- which positions of a reduced axis miss dimension after dimension
   __device__ $(static)unsigned missing(int $(o.index))$(const) {
-    unsigned bits = 0;
-$(o.missing)
-    return bits;
+$(o.missing_decode)
+    return $(o.missing);
   }
   __device__ $(static)unsigned tap($(o.tap_arg))$(const) {
 $(o.tap_decode)

@@ -50,16 +50,9 @@ struct MapA {
     return r * 28 + s;
   }
   __device__ static unsigned missing(int m) {
-    unsigned bits = 0;
     const int p = m / 28;
     const int q = m % 28;
-    const int at_h = p - 2;
-#pragma unroll
-    for (int i = 0; i < 5; ++i) bits |= unsigned(unsigned(at_h + i) >= 28u) << i;
-    const int at_w = q - 2;
-#pragma unroll
-    for (int i = 0; i < 5; ++i) bits |= unsigned(unsigned(at_w + i) >= 28u) << (5 + i);
-    return bits;
+    return tap_misses<5, 1>(p - 2, 28) | tap_misses<5, 1>(q - 2, 28) << 5;
   }
   __device__ static unsigned tap(int k) {
     const int r = k / 5;

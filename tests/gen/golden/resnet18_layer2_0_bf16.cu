@@ -134,16 +134,9 @@ struct MapA {
     return r * 3584 + s * 64 + c;
   }
   __device__ static unsigned missing(int m) {
-    unsigned bits = 0;
     const int p = m / 28;
     const int q = m % 28;
-    const int at_h = p * 2 - 1;
-#pragma unroll
-    for (int i = 0; i < 3; ++i) bits |= unsigned(unsigned(at_h + i) >= 56u) << i;
-    const int at_w = q * 2 - 1;
-#pragma unroll
-    for (int i = 0; i < 3; ++i) bits |= unsigned(unsigned(at_w + i) >= 56u) << (3 + i);
-    return bits;
+    return tap_misses<3, 1>(p * 2 - 1, 56) | tap_misses<3, 1>(q * 2 - 1, 56) << 3;
   }
   __device__ static unsigned tap(int k) {
     const int r = k / 192;
@@ -402,16 +395,9 @@ struct MapA {
     return r * 3584 + s * 128 + c;
   }
   __device__ static unsigned missing(int m) {
-    unsigned bits = 0;
     const int p = m / 28;
     const int q = m % 28;
-    const int at_h = p - 1;
-#pragma unroll
-    for (int i = 0; i < 3; ++i) bits |= unsigned(unsigned(at_h + i) >= 28u) << i;
-    const int at_w = q - 1;
-#pragma unroll
-    for (int i = 0; i < 3; ++i) bits |= unsigned(unsigned(at_w + i) >= 28u) << (3 + i);
-    return bits;
+    return tap_misses<3, 1>(p - 1, 28) | tap_misses<3, 1>(q - 1, 28) << 3;
   }
   __device__ static unsigned tap(int k) {
     const int r = k / 384;
