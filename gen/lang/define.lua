@@ -80,6 +80,9 @@ local renamed = {
   start_dim = {"first", "it is 'first' here, an axis that counts from 1"},
   end_dim = {"last", "it is 'last' here, an axis that counts from 1"},
 }
+for name in string.gmatch("dim0 dim1 dim2 axis0 axis1", "%S+") do
+  renamed[name] = {"a", "the two axes are 'a' and 'b' here, and count from 1"}
+end
 
 -- Options of PyTorch's that most functions here do without: what to do in place of them.
 local absent = {

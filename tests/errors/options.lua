@@ -41,3 +41,4 @@ if case == "options" then y(x:cross_entropy(i, {wt = 1})) end
 if case == "far too many" then y(p:pixel_shuffle(1 << 40)) end
 if case == "a window far too large" then y(p:max_unpool2d(p:int(), 1e9)) end
 if case == "a state of floats" then y(nn.state("s", {1}, {below = 3})) end
+if case == "dim1" then y(x:diagonal{dim1 = 0, dim2 = 1}) end
