@@ -1,9 +1,5 @@
 // channels.c: convolutions over numbers of channels that tiles and copies do not like.
 //
-// Groups of few channels are packed: some of them become one, whose filters are zero outside their
-// own group. Reading a few bytes of each pixel would cost a sector of memory, a few columns of
-// outputs a tile of them; multiplies with zeros cost less.
-//
 // Few channels, and odd numbers of them in 16 bits, make small copies to shared memory, or none,
 // since these take 4, 8 or 16 bytes, and a kernel's time is that of its copies, whatever their
 // bytes. So a row of an image is read as a row of units of 1 to 16 bytes, each a column of so many
@@ -22,50 +18,6 @@
 
 #include <math.h>
 #include <string.h>
-
-// ---- groups of few channels ---------------------------------------------------------------------
-
-// How many groups become one: what needs the fewest multiplies of those that fill a sector of each
-// pixel, or else come nearest to it.
-static int64_t groups_to_pack(const Node *n, Dtype dtype) {
-  enum { kSector = 32, kColumns = 16, kMostPacked = 16 }; // bytes; the least that a tile has
-  const int64_t *w = n->in[1]->type.dim, groups = n->attr.groups, outputs = w[0] / groups;
-  int64_t size = (int64_t)dtype_size(dtype), best = 1, least = 0;
-  for (int64_t p = 1; p <= groups && p <= kMostPacked; p++) {
-    if (groups % p) continue;
-    int64_t k = round_up(p * w[1] * w[2] * w[3], kMmaStep / size);
-    int64_t multiplies = groups / p * round_up(p * outputs, kColumns) * k;
-    if (best * w[1] * size >= kSector && multiplies > least) continue;
-    best = p, least = multiplies;
-  }
-  return best;
-}
-
-// (O, C, R, S) as (O, packed * C, R, S): zero but for the channels of the own group.
-static Node *pack_filter(Graph *to, Node *w, int64_t groups, int64_t packed) {
-  const int64_t *dim = w->type.dim, channels = dim[1], taps = dim[2] * dim[3];
-  int64_t left = groups / packed, outputs = dim[0] / groups;
-  Attr split = {.dims = {left, packed, outputs, channels, taps}};
-  Node *all = graph_move(to, "reshape", w, 5, &split);
-  Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)packed);
-  for (int64_t i = 0; i < packed; i++) {
-    Attr own = {.dims = {0, i}, .ends = {left, i + 1, outputs, channels, taps}};
-    Attr zeros = {.dims = {0, 0, 0, i * channels}, .ends = {0, 0, 0, (packed - 1 - i) * channels}};
-    parts[i] = graph_move(to, "pad", graph_move(to, "slice", all, 5, &own), 5, &zeros);
-  }
-  Node *joined = graph_add(to, op_need(to->c, "concat"), (int)packed, parts, &(Attr){.axis = 1}, w);
-  shape_infer(to->c, joined);
-  joined->uses = 1;
-  Attr filter = {.dims = {dim[0], packed * channels, dim[2], dim[3]}};
-  return graph_move(to, "reshape", joined, 4, &filter);
-}
-
-static void pack_groups(Graph *to, Node *n, Dtype dtype) {
-  int64_t packed = groups_to_pack(n, dtype);
-  if (packed == 1) return;
-  n->in[1] = pack_filter(to, n->in[1], n->attr.groups, packed);
-  n->attr.groups /= packed;
-}
 
 // ---- few channels ------------------------------------------------------------------------------
 
@@ -217,7 +169,6 @@ static bool may_pack(const Graph *to, const Node *n, const Windows *v) {
 
 // Of a convolution, or of its gradient by the filter, which then has another shape.
 void channels_pack(Graph *to, Node *n, Dtype dtype) {
-  if (n->op->form == FormConv && !node_depthwise(n)) pack_groups(to, n, dtype);
   Windows v = windows_of(n, dtype);
   if (!may_pack(to, n, &v)) return;
   Way w = best_way(to, n, &v);

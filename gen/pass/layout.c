@@ -261,6 +261,7 @@ static Node *rounded(Graph *to, Node *x) {
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
 // convolution may be packed first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
+  if (n->op->form != FormMatmul) groups_pack(to, n, dtype);
   if (n->op->form == FormConv || n->op->form == FormConvFilter) channels_pack(to, n, dtype);
   for (int i = 0; i < 2; i++) {
     Node *x = n->in[i];
@@ -351,7 +352,10 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       n->uses = 0;
       n = moved;
     }
-    if (n->op->form == FormConvFilter) return channels_unpack(to, n, node);
+    if (n->op->form == FormConvFilter) {
+      bool grouped = n->attr.groups != node->attr.groups;
+      return grouped ? groups_unpack(to, n, node) : channels_unpack(to, n, node);
+    }
     return use[node->id] ? n : vector_product(to, n);
   }
   return n;

@@ -168,12 +168,12 @@ struct Group {
   const char *source;                               // CUDA text, set by emit
 };
 
-void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c), // a file each
-    layout_pass(Compiler *c), fuse_pass(Compiler *c), prec_explain(const Graph *g, FILE *file);
+void simp_pass(Compiler *), prec_pass(Compiler *), recompute_pass(Compiler *), share_fixed(Graph *),
+    layout_pass(Compiler *), fuse_pass(Compiler *), prec_explain(const Graph *, FILE *file),
+    channels_pack(Graph *to, Node *conv, Dtype), groups_pack(Graph *to, Node *conv, Dtype);
 Dtype prec_operand(const Node *n); // what products in its kernel read
-void channels_pack(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // a file each
 Node *channels_unpack(Graph *to, Node *packed, const Node *conv), // what takes its place, or itself
-    *vector_product(Graph *to, Node *matmul);                     // vector.c: the same
+    *groups_unpack(Graph *to, Node *packed, const Node *conv), *vector_product(Graph *to, Node *);
 Graph *tables_make(Graph *g), *taps_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
     *copies_follow(Graph *g), *weigh_own(Graph *g), *attend_own(Graph *g), *chain_own(Graph *g);
 

@@ -1,0 +1,146 @@
+// grouped.c: convolutions in groups of few channels. Some groups become one, whose filters are zero
+// outside their own group: reading a few bytes of each pixel would cost a sector of memory, a few
+// columns of outputs a tile of them; multiplies with zeros cost less.
+//
+// The gradient by the filter has a tile for each group, of which it needs a few rows and columns.
+// That of several groups together fills tiles, and has those of the groups on its diagonal.
+#include "pass.h"
+
+#include <string.h>
+
+// How many groups become one: what needs the fewest multiplies of those that fill a sector of each
+// pixel, or else come nearest to it. The gradient by the image has channels as columns, and outputs
+// along k.
+static int64_t groups_to_pack(const Node *n, Dtype dtype) {
+  enum { kSector = 32, kColumns = 16, kMostPacked = 16 }; // bytes; the least that a tile has
+  const int64_t *w = n->in[1]->type.dim, groups = n->attr.groups;
+  bool data = n->op->form == FormConvData;
+  int64_t columns = data ? w[1] : w[0] / groups, along = data ? w[0] / groups : w[1];
+  int64_t size = (int64_t)dtype_size(dtype), best = 1, least = 0;
+  for (int64_t p = 1; p <= groups && p <= kMostPacked; p++) {
+    if (groups % p) continue;
+    int64_t k = round_up(p * along * w[2] * w[3], kMmaStep / size);
+    int64_t multiplies = groups / p * round_up(p * columns, kColumns) * k;
+    if (best * along * size >= kSector && multiplies > least) continue;
+    best = p, least = multiplies;
+  }
+  return best;
+}
+
+// (O, C, R, S) as (O, packed * C, R, S): zero but for the channels of the own group.
+static Node *pack_filter(Graph *to, Node *w, int64_t groups, int64_t packed) {
+  const int64_t *dim = w->type.dim, channels = dim[1], taps = dim[2] * dim[3];
+  int64_t left = groups / packed, outputs = dim[0] / groups;
+  Attr split = {.dims = {left, packed, outputs, channels, taps}};
+  Node *all = graph_move(to, "reshape", w, 5, &split);
+  Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)packed);
+  for (int64_t i = 0; i < packed; i++) {
+    Attr own = {.dims = {0, i}, .ends = {left, i + 1, outputs, channels, taps}};
+    Attr zeros = {.dims = {0, 0, 0, i * channels}, .ends = {0, 0, 0, (packed - 1 - i) * channels}};
+    parts[i] = graph_move(to, "pad", graph_move(to, "slice", all, 5, &own), 5, &zeros);
+  }
+  Node *joined = graph_add(to, op_need(to->c, "concat"), (int)packed, parts, &(Attr){.axis = 1}, w);
+  shape_infer(to->c, joined);
+  joined->uses = 1;
+  Attr filter = {.dims = {dim[0], packed * channels, dim[2], dim[3]}};
+  return graph_move(to, "reshape", joined, 4, &filter);
+}
+
+// ---- the gradient by the filter -----------------------------------------------------------------
+
+// Seconds for the gradient with the groups of n, `packed` of them together: tiles of as many rows
+// and columns as 128 bytes hold, since operands lie across k; copies of less than 16 bytes take as
+// many times as long.
+static double gradient_seconds(const Graph *to, const Node *n, int64_t size, int64_t packed) {
+  enum { kCopy = 16 };         // bytes
+  const double reached = 0.25; // of the peak, by such tiles, as their model says
+  const Arch *arch = to->c->options.arch;
+  const Type *g = &n->in[0]->type;
+  int64_t side = kRowBytes / size, groups = n->attr.groups, outputs = n->type.dim[0] / groups;
+  int64_t channels = n->type.dim[1], taps = n->type.dim[2] * n->type.dim[3], k = type_count(g);
+  int64_t tiles = groups / packed * ceil_div(packed * outputs, side) *
+                  ceil_div(packed * channels * taps, side);
+  int64_t least = (channels < outputs ? channels : outputs) * packed * size;
+  double rate = n->precision == PrecFp32 ? arch->fp32 : size == 4 ? arch->tf32 : arch->tensor16;
+  double multiplies = (double)(tiles * side * side * (k / g->dim[1]));
+  return 2 * multiplies / (reached * rate) * (least < kCopy ? (double)kCopy / (double)least : 1);
+}
+
+// A kernel more, of two launches' time, takes from it what is of the groups.
+static int64_t gradients_to_pack(const Graph *to, const Node *n, Dtype dtype) {
+  int64_t size = (int64_t)dtype_size(dtype), groups = n->attr.groups, best = 1;
+  double least = gradient_seconds(to, n, size, 1) - 2 * to->c->options.arch->launch_gap;
+  for (int64_t p = 2; p <= groups; p++) {
+    if (groups % p) continue;
+    double seconds = gradient_seconds(to, n, size, p);
+    if (seconds < least) best = p, least = seconds;
+  }
+  return best;
+}
+
+// 1 along one dimension: the position along it.
+static Node *places(Graph *to, int dim, int64_t size, Node *like) {
+  Node *n = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){.axis = dim}, like);
+  n->type = type_make(DtI32, 6, (int64_t[]){1, 1, 1, 1, 1, 1});
+  n->type.dim[dim] = size;
+  n->uses = 1;
+  return n;
+}
+
+static Node *made(Graph *to, const char *op, int nin, Node **in, const Attr *attr, Node *like) {
+  Node *n = graph_add(to, op_need(to->c, op), nin, in, attr, like);
+  shape_infer(to->c, n);
+  n->uses = 1;
+  return n;
+}
+
+// (O, packed * C, R, S) as (groups, packed, O of a group, packed, C, R * S).
+static Node *split_groups(Graph *to, Node *packed, const Node *n) {
+  int64_t left = packed->attr.groups, count = n->attr.groups / left;
+  int64_t outputs = n->type.dim[0] / n->attr.groups, taps = n->type.dim[2] * n->type.dim[3];
+  if (packed->type.order[3] != 1)
+    return graph_move(to, "reshape", packed, 6,
+                      &(Attr){.dims = {left, count, outputs, count, n->type.dim[1], taps}});
+  Node *last = graph_move(to, "permute", packed, 4, &(Attr){.dims = {0, 2, 3, 1}});
+  Attr split = {.dims = {left, count, outputs, taps, count, n->type.dim[1]}};
+  last = graph_move(to, "reshape", last, 6, &split);
+  return graph_move(to, "permute", last, 6, &(Attr){.dims = {0, 1, 2, 4, 5, 3}});
+}
+
+// (O, packed * C, R, S) as (O, C, R, S): each group's own channels.
+Node *groups_unpack(Graph *to, Node *packed, const Node *n) {
+  enum { kOfOutputs = 1, kOfChannels = 3 }; // dimensions: the group among those that are one
+  int64_t count = n->attr.groups / packed->attr.groups, uses = packed->uses;
+  packed->uses = 1;
+  Node *all = split_groups(to, packed, n), *of[2], *in[3] = {NULL, all};
+  of[0] = places(to, kOfOutputs, count, all), of[1] = places(to, kOfChannels, count, all);
+  in[0] = made(to, "eq", 2, of, NULL, all);
+  in[2] = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){0}, all);
+  in[2]->type = type_make(all->type.dtype, 0, NULL);
+  in[2]->uses = 1;
+  Node *diagonal = made(to, "where", 3, in, NULL, all);
+  Node *sum = made(to, "reduce_sum", 1, &diagonal, &(Attr){.axes = 1 << kOfChannels}, all);
+  sum->type.dtype = packed->type.dtype;
+  Attr whole = {0};
+  memcpy(whole.dims, n->type.dim, sizeof whole.dims);
+  Node *result = graph_move(to, "reshape", sum, 4, &whole);
+  result->uses = (int)uses;
+  return result;
+}
+
+// ---- both ---------------------------------------------------------------------------------------
+
+// Of a convolution, or of its gradient by the filter, which then has another shape.
+void groups_pack(Graph *to, Node *n, Dtype dtype) {
+  bool gradient = n->op->form == FormConvFilter;
+  bool depthwise = gradient ? n->type.dim[1] == 1 && n->type.dim[0] == n->attr.groups
+                            : node_depthwise(n); // taps.c, or a window of its own
+  if (depthwise || n->attr.groups == 1) return;
+  int64_t packed = gradient ? gradients_to_pack(to, n, dtype) : groups_to_pack(n, dtype);
+  if (packed == 1) return;
+  if (gradient)
+    n->type.dim[1] *= packed;
+  else
+    n->in[1] = pack_filter(to, n->in[1], n->attr.groups, packed);
+  n->attr.groups /= packed;
+}
