@@ -95,6 +95,14 @@ local function numbers(rank, least, sided)
   end
 end
 local function each(rank) return numbers(rank, 1) end
+-- Or the whole shape of a picture, of a batch or of one.
+local function extent(rank)
+  local of_each = each(rank)
+  return function(what, v)
+    local more = type(v) == "table" and #v - rank or 0
+    return of_each(what, (more == 1 or more == 2) and table.move(v, more + 1, #v, 1, {}) or v)
+  end
+end
 local function border(rank) return numbers(rank, 0) end
 local function sides(rank) return numbers(rank, 0, true) end
 local function padding(rank)
@@ -200,7 +208,8 @@ local is_tensor = {tensor = true, value = true, condition = true}
 local takes_list = {tensors = true, axes = true, sizes = true, table = true, any = true}
 for rank = 1, 3 do
   checks["image" .. rank], is_tensor["image" .. rank] = image(rank), true
-  for name, of_rank in pairs{each = each, border = border, sides = sides, padding = padding} do
+  for name, of_rank in pairs{each = each, extent = extent, border = border, sides = sides,
+                             padding = padding} do
     checks[name .. rank], takes_list[name .. rank] = of_rank(rank), true
   end
 end

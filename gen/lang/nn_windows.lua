@@ -137,7 +137,7 @@ end
 -- The elements of max_pool's result x at the places that it gave, 0 elsewhere: of the size that the
 -- pool was given, `size`, or of the least that gives x. Windows may overlap.
 define([[max_unpool{1,2,3}d(x: image#, places|indices: image#, kernel|kernel_size: each#,
-       {stride: each# = nil, pad|padding: border# = 0, size|output_size: each# = nil})]],
+       {stride: each# = nil, pad|padding: border# = 0, size|output_size: extent# = nil})]],
        "F.max_unpool#d, nn.MaxUnpool#d", function(rank)
   local what = "max_unpool" .. rank .. "d"
   return function(x, places, kernel, o)

@@ -22,6 +22,7 @@ local kinds = {
   count = "a whole number from 1", amount = "a whole number from 0",
   sizes = "a list of whole numbers",
   ["each#"] = "a whole number from 1, or one for each dimension",
+  ["extent#"] = "a whole number from 1, one for each dimension, or the shape of a picture",
   ["border#"] = "a whole number from 0, or one for each dimension",
   ["sides#"] = "a whole number from 0, or one for each dimension or each side: {top, left, ...}",
   ["padding#"] = '"same", "valid", a whole number from 0, or one for each dimension or each side',

@@ -641,6 +641,10 @@ section("rarer", {"x": floats(3, 4), "p": floats(4, 9, low=-0.999, high=0.999),
      "select(2, nn.max_pool1d(l, 2, {return_indices = true})), 2)",
      lambda x, p, b, k, i, l, t, e, m, n: F.max_unpool1d(
          *F.max_pool1d(l, 2, return_indices=True), 2)),
+    ("nn.max_unpool1d(nn.max_pool1d(l, 2, {return_indices = true}), "
+     "select(2, nn.max_pool1d(l, 2, {return_indices = true})), 2, {output_size = l.shape})",
+     lambda x, p, b, k, i, l, t, e, m, n: F.max_unpool1d(
+         *F.max_pool1d(l, 2, return_indices=True), 2, output_size=l.shape)),
     ("x:multilabel_margin_loss(e)",
      lambda x, p, b, k, i, l, t, e, m, n: F.multilabel_margin_loss(x, e.long())),
     ("x:multilabel_margin_loss(e, {reduction = 'none'})",
