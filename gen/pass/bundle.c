@@ -187,11 +187,12 @@ bool bundle_shares(const Group *k) {
   return false;
 }
 
-// Those that `reader` reads, of one monoid, of which none waits for another.
-static void bundle_reductions(const Group *reader) {
+// Those that `reader` reads, of one monoid, of which none waits for another: of at most `most`
+// parts; how many it has become one of.
+static int bundle_some(const Group *reader, int most) {
   Parts parts = {.count = 0};
   const Monoid *monoid = NULL;
-  for (int i = 0; i < reader->ninputs; i++) {
+  for (int i = 0; i < reader->ninputs && parts.count < most; i++) {
     Group *k = reader->inputs[i]->group;
     if (!k || k->nparts || k->anchor->entry != reader->anchor->entry) continue;
     group_borders(k);
@@ -199,7 +200,22 @@ static void bundle_reductions(const Group *reader) {
     if (!reduction || (monoid && !monoid_same(op_monoid(reduction), monoid))) continue;
     if (add_apart(&parts, k)) monoid = op_monoid(reduction);
   }
-  if (parts.count >= kLeastParts) make_bundle(reader->graph, &fusion_many, &parts, false);
+  if (parts.count < kLeastParts) return 0;
+  make_bundle(reader->graph, &fusion_many, &parts, false);
+  return parts.count;
+}
+
+// In as few bundles as hold them, all about as large, so that none is left alone.
+static void bundle_reductions(const Group *reader) {
+  int count = 0;
+  for (int i = 0; i < reader->ninputs; i++) {
+    Group *k = reader->inputs[i]->group;
+    if (!k || k->nparts) continue;
+    group_borders(k);
+    count += bundle_reduction(k) != NULL;
+  }
+  int bundles = (int)ceil_div(count, kMostParts);
+  while (bundles && bundle_some(reader, (int)ceil_div(count, bundles))) continue;
 }
 
 // ---- why small kernels have launches of their own -----------------------------------------------
