@@ -56,31 +56,34 @@ function tools.run_entry(name, f, ...)
   return table.unpack(result, 1, result.n)
 end
 
--- What stays of x in training: booleans, each true with probability 1 - p; of the whole channel if
--- by_channel. nil: all stays.
-local function kept(x, p, by_channel)
+-- What stays of x in training: booleans, each true with probability 1 - p, one for all along the
+-- dimensions from `whole` on. nil: all stays.
+local function kept(x, p, whole)
   if not mode.active or p == 0 then return nil end
   local dims = shape(x)
-  for i = 3, by_channel and #dims or 0 do dims[i] = 1 end
+  for i = whole or #dims + 1, #dims do dims[i] = 1 end
   return nn.random(dims, {kind = "bernoulli", p = 1 - p, seed = mode.seed, step = step_now()})
 end
-local function dropout(by_channel)
-  return function(x, p)
-    local stays = kept(x, p, by_channel)
-    return stays and op.where(stays, x * (p < 1 and 1 / (1 - p) or 0.0), 0.0) or x
-  end
+local function dropped(x, p, whole)
+  local stays = kept(x, p, whole)
+  return stays and op.where(stays, x * (p < 1 and 1 / (1 - p) or 0.0), 0.0) or x
 end
+local channels = 3 -- from here on a channel's own elements
 -- In training each element is 0 with probability p, the others are divided by 1 - p; else x. What
 -- is dropped depends on seed, step and position alone: a gradient reads it, a byte an element, or,
 -- where --memory or --recompute asks for less memory, draws it again.
-define("dropout(x: tensor, p: chance = 0.5)", "F.dropout, nn.Dropout", dropout())
+define("dropout(x: tensor, p: chance = 0.5)", "F.dropout, nn.Dropout", dropped)
 -- The same of whole channels of (N, C, ...).
 define("dropout{1,2,3}d(x: tensor, p: chance = 0.5)", "F.dropout#d, nn.Dropout#d",
-       function() return dropout(true) end)
+       function() return function(x, p) return dropped(x, p, channels) end end)
+-- Dropout of whole examples, or of the whole batch: of the branch that a residual block adds.
+define("stochastic_depth|drop_path(x: tensor, p|drop_prob: chance, mode: row/batch = row)",
+       "torchvision.ops.stochastic_depth, torchvision.ops.StochasticDepth",
+       function(x, p, batch_or_row) return dropped(x, p, batch_or_row == "row" and 2 or 1) end)
 
-local function alpha_dropout(by_channel)
+local function alpha_dropout(whole)
   return function(x, p)
-    local stays = kept(x, p, by_channel)
+    local stays = kept(x, p, whole)
     if not stays then return x end
     if p == 1 then return x * 0.0 end
     local low = -1.7580993408473766
@@ -94,7 +97,7 @@ define("alpha_dropout(x: tensor, p: chance = 0.5)", "F.alpha_dropout, nn.AlphaDr
 -- The same of whole channels of (N, C, ...).
 define("feature_alpha_dropout(x: tensor, p: chance = 0.5)",
        "F.feature_alpha_dropout, nn.FeatureAlphaDropout",
-       alpha_dropout(true))
+       alpha_dropout(channels))
 
 -- ---- data ---------------------------------------------------------------------------------------
 
