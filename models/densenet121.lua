@@ -1,8 +1,8 @@
 -- densenet121.lua: DenseNet-121 (Huang et al. 2016): each layer reads what all layers before it in
 -- its block have made; 7.98 M parameters, 2.83 GMAC per image at 224x224. Names and shapes as
 -- torchvision's.
-local nn = require "nn"
-local cfg = nn.config{batch = 1, size = 224, classes = 1000, growth = 32}
+local nn, classifier = require "nn", require "classifier"
+local cfg = classifier.settings{growth = 32}
 
 local function dense_layer(x) -- `growth` new channels
   x = x:batch_norm2d("norm1"):relu()
@@ -33,5 +33,7 @@ local function features(x)
   return x:batch_norm2d("norm5"):relu()
 end
 
-local x = nn.scope("features", features, nn.input("image", {cfg.batch, 3, cfg.size, cfg.size}))
-nn.output("logits", x:global_avg_pool():flatten():linear("classifier", {out = cfg.classes}))
+classifier.build(function(x)
+  x = nn.scope("features", features, x)
+  return x:global_avg_pool():flatten():linear("classifier", {out = cfg.classes})
+end, cfg, classifier.sgd())

@@ -1,8 +1,8 @@
 -- inception_v3.lua: Inception v3 (Szegedy et al. 2015): 23.83 M parameters, 5.71 GMAC per image at
 -- 299x299. Names and shapes as torchvision's inception_v3, without the auxiliary head. Pictures are
 -- at least 75x75.
-local nn, inception = require "nn", require "inception"
-local cfg = nn.config{batch = 1, size = 299, classes = 1000, transform_input = true}
+local nn, inception, classifier = require "nn", require "inception", require "classifier"
+local cfg = classifier.settings({transform_input = not nn.trains(), dropout = 0.5}, 299, 75)
 local conv = inception.conv
 local row, column = {1, 7}, {7, 1} -- a 7x7 filter as the product of two
 local half = {stride = 2, pad = 0}
@@ -57,19 +57,22 @@ local function block_e(x)
     conv(mean3x3(x), "branch_pool", 192, 1)}
 end
 
-local x = nn.input("image", {cfg.batch, 3, cfg.size, cfg.size})
-if cfg.transform_input then x = inception.transform_input(x) end
-x = conv(x, "Conv2d_1a_3x3", 32, 3, half)
-x = conv(x, "Conv2d_2a_3x3", 32, 3, {pad = 0})
-x = conv(x, "Conv2d_2b_3x3", 64, 3):max_pool2d{kernel = 3, stride = 2}
-x = conv(x, "Conv2d_3b_1x1", 80, 1)
-x = conv(x, "Conv2d_4a_3x3", 192, 3, {pad = 0}):max_pool2d{kernel = 3, stride = 2}
-for _, mixed in ipairs{
-  {"5b", block_a, 32}, {"5c", block_a, 64}, {"5d", block_a, 64},
-  {"6a", block_b}, {"6b", block_c, 128}, {"6c", block_c, 160}, {"6d", block_c, 160},
-  {"6e", block_c, 192},
-  {"7a", block_d}, {"7b", block_e}, {"7c", block_e},
-} do
-  x = nn.scope("Mixed_" .. mixed[1], mixed[2], x, mixed[3])
+local function network(x)
+  if cfg.transform_input then x = inception.transform_input(x) end
+  x = conv(x, "Conv2d_1a_3x3", 32, 3, half)
+  x = conv(x, "Conv2d_2a_3x3", 32, 3, {pad = 0})
+  x = conv(x, "Conv2d_2b_3x3", 64, 3):max_pool2d{kernel = 3, stride = 2}
+  x = conv(x, "Conv2d_3b_1x1", 80, 1)
+  x = conv(x, "Conv2d_4a_3x3", 192, 3, {pad = 0}):max_pool2d{kernel = 3, stride = 2}
+  for _, mixed in ipairs{
+    {"5b", block_a, 32}, {"5c", block_a, 64}, {"5d", block_a, 64},
+    {"6a", block_b}, {"6b", block_c, 128}, {"6c", block_c, 160}, {"6d", block_c, 160},
+    {"6e", block_c, 192},
+    {"7a", block_d}, {"7b", block_e}, {"7c", block_e},
+  } do
+    x = nn.scope("Mixed_" .. mixed[1], mixed[2], x, mixed[3])
+  end
+  return x:global_avg_pool():flatten():dropout(cfg.dropout):linear("fc", {out = cfg.classes})
 end
-nn.output("logits", nn.dropout(x:global_avg_pool():flatten()):linear("fc", {out = cfg.classes}))
+
+classifier.build(network, cfg, classifier.sgd())

@@ -24,7 +24,8 @@ end
 
 -- The inverted residual block of MobileNetV3 and EfficientNet: wider by a 1x1 convolution, a filter
 -- for each channel, squeeze and excitation, narrower again; added to what came in where the shapes
--- agree. o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps}
+-- agree. o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps, dropped}; dropped:
+-- how often training leaves it out.
 local function inverted_residual(x, o)
   local layers, y = 0, x
   local function add(f, ...) y, layers = nn.scope("block." .. layers, f, y, ...), layers + 1 end
@@ -36,7 +37,8 @@ local function inverted_residual(x, o)
   conv(o.wide, {kernel = o.kernel, stride = o.stride, groups = o.wide, activation = o.activation})
   if o.squeezed > 0 then add(squeeze_excitation, o.squeezed, o.squeeze_activation, o.gate) end
   conv(o.out, {})
-  return (o.stride == 1 and x.shape[2] == o.out) and x + y or y
+  local adds = o.stride == 1 and x.shape[2] == o.out
+  return adds and x + y:stochastic_depth(o.dropped or 0) or y
 end
 
 return {divisible = divisible, conv_norm = conv_norm, inverted_residual = inverted_residual}

@@ -1,8 +1,8 @@
 -- mobilenet_v2.lua: MobileNetV2 (Sandler et al. 2018): blocks that are narrow outside and wide
 -- inside, where each channel has a filter of its own; 3.50 M parameters, 0.30 GMAC per image at
 -- 224x224. Names as torchvision's.
-local nn, mobile = require "nn", require "mobile"
-local cfg = nn.config{batch = 1, size = 224, classes = 1000, width = 1.0}
+local nn, mobile, classifier = require "nn", require "mobile", require "classifier"
+local cfg = classifier.settings{width = 1.0, dropout = 0.2}
 local function channels(n) return mobile.divisible(n * cfg.width) end
 local conv_norm = mobile.conv_norm
 
@@ -40,6 +40,7 @@ local function features(x)
   return x
 end
 
-local x = nn.scope("features", features, nn.input("image", {cfg.batch, 3, cfg.size, cfg.size}))
-x = nn.dropout(x:global_avg_pool():flatten(), 0.2)
-nn.output("logits", x:linear("classifier.1", {out = cfg.classes}))
+classifier.build(function(x)
+  x = nn.scope("features", features, x):global_avg_pool():flatten():dropout(cfg.dropout)
+  return x:linear("classifier.1", {out = cfg.classes})
+end, cfg, classifier.sgd())

@@ -1,8 +1,8 @@
 -- mobilenet_v3.lua: MobileNetV3 (Howard et al. 2019): --set kind=large (5.48 M parameters, 0.22
 -- GMAC per image at 224x224) or kind=small (2.54 M, 0.06 GMAC). Names as torchvision's
 -- mobilenet_v3_large and mobilenet_v3_small.
-local nn, mobile = require "nn", require "mobile"
-local cfg = nn.config{batch = 1, size = 224, classes = 1000, kind = "large"}
+local nn, mobile, classifier = require "nn", require "mobile", require "classifier"
+local cfg = classifier.settings{kind = "large", dropout = 0.2}
 
 local relu, swish = nn.relu, nn.hardswish
 local kinds = {
@@ -55,10 +55,12 @@ local function features(x)
                   {out = 6 * x.shape[2], activation = swish, eps = eps})
 end
 
-local function classifier(x)
-  x = nn.dropout(x:linear("0", {out = rows.last}):hardswish(), 0.2)
+local function head(x)
+  x = x:linear("0", {out = rows.last}):hardswish():dropout(cfg.dropout)
   return x:linear("3", {out = cfg.classes})
 end
 
-local x = nn.scope("features", features, nn.input("image", {cfg.batch, 3, cfg.size, cfg.size}))
-nn.output("logits", nn.scope("classifier", classifier, x:global_avg_pool():flatten()))
+classifier.build(function(x)
+  x = nn.scope("features", features, x):global_avg_pool():flatten()
+  return nn.scope("classifier", head, x)
+end, cfg, classifier.sgd())

@@ -1,6 +1,6 @@
 -- resnet.lua: the ResNet family (He et al. 2015, Xie et al. 2016, Zagoruyko 2016), names and shapes
 -- as torchvision's.
-local nn = require "nn"
+local nn, classifier = require "nn", require "classifier"
 
 local function conv3x3(x, name, out, stride)
   return x:conv2d(name, {out = out, kernel = 3, stride = stride, pad = 1, bias = false})
@@ -44,13 +44,11 @@ end
 
 -- build(blocks, o): blocks per stage, as in {2, 2, 2, 2}; o: options of stages.
 local function build(blocks, o)
-  local cfg = nn.config{batch = nn.trains() and 128 or 1,
-                        stem = nn.trains() and "cifar" or "imagenet", size = 0, classes = 0,
-                        width = 64, label_smoothing = 0.0, augment = true, nesterov = true}
-  local cifar = cfg.stem == "cifar"
-  assert(cifar or cfg.stem == "imagenet", "stem is imagenet or cifar")
-  local size = cfg.size > 0 and cfg.size or (cifar and 32 or 224)
-  local classes = cfg.classes > 0 and cfg.classes or (size < 64 and 10 or 1000)
+  local kind = nn.config{stem = nn.trains() and "cifar" or "imagenet"}.stem
+  local cifar = kind == "cifar"
+  assert(cifar or kind == "imagenet", "stem is imagenet or cifar")
+  local size = cifar and 32 or 224
+  local cfg = classifier.settings({width = 64, nesterov = true}, size, size)
 
   local function network(x)
     if cifar then
@@ -59,20 +57,9 @@ local function build(blocks, o)
       x = stem(x, cfg.width)
     end
     x = stages(x, blocks, cfg.width, o or {})
-    return x:global_avg_pool():flatten():linear("fc", {out = classes})
+    return x:global_avg_pool():flatten():linear("fc", {out = cfg.classes})
   end
-
-  nn.output("logits", network(nn.input("image", {cfg.batch, 3, size, size})))
-  nn.train(cfg.batch, function()
-    local x, labels = nn.images{cfg.batch, 3, size, size, classes = classes,
-                                crop = cfg.augment and 4 or 0, flip = cfg.augment,
-                                mean = {0.4914, 0.4822, 0.4465}, std = {0.2470, 0.2435, 0.2616}}
-    local logits = network(x)
-    local smoothed = {label_smoothing = cfg.label_smoothing, reduction = "none"}
-    return {loss = logits:cross_entropy(labels, smoothed),
-            accuracy = logits:accuracy(labels)}
-  end, {lr = 0.1, momentum = 0.9, nesterov = cfg.nesterov, weight_decay = 5e-4,
-        schedule = "cosine", warmup = 500, epochs = 20})
+  classifier.build(network, cfg, classifier.sgd(cfg.nesterov))
 end
 
 return {build = build, stem = stem, stages = stages}

@@ -1,7 +1,7 @@
 -- squeezenet.lua: SqueezeNet 1.1 (Iandola et al. 2016): 1.24 M parameters, 0.35 GMAC per image at
 -- 224x224. Names and shapes as torchvision's squeezenet1_1.
-local nn = require "nn"
-local cfg = nn.config{batch = 1, size = 224, classes = 1000}
+local nn, classifier = require "nn", require "classifier"
+local cfg = classifier.settings{dropout = 0.5}
 
 -- Few channels, of which 1x1 and 3x3 convolutions make many.
 local function fire(x, squeezed, out)
@@ -23,6 +23,8 @@ local function features(x)
   return x
 end
 
-local x = nn.scope("features", features, nn.input("image", {cfg.batch, 3, cfg.size, cfg.size}))
-x = nn.dropout(x):conv2d("classifier.1", {out = cfg.classes, kernel = 1}):relu()
-nn.output("logits", x:global_avg_pool():flatten())
+classifier.build(function(x)
+  x = nn.scope("features", features, x):dropout(cfg.dropout)
+  x = x:conv2d("classifier.1", {out = cfg.classes, kernel = 1}):relu()
+  return x:global_avg_pool():flatten()
+end, cfg, classifier.adamw())

@@ -1,9 +1,8 @@
 -- vgg16.lua: VGG-16 (Simonyan and Zisserman 2014): 3x3 convolutions and nothing else before three
 -- linear layers; 138.36 M parameters, 15.47 GMAC per image at 224x224. Names and shapes as
 -- torchvision's vgg16, with --set batch_norm=true as its vgg16_bn.
-local nn = require "nn"
-local cfg = nn.config{batch = 1, size = 224, classes = 1000, batch_norm = false, width = 64,
-                      hidden = 4096}
+local nn, classifier = require "nn", require "classifier"
+local cfg = classifier.settings{batch_norm = false, width = 64, hidden = 4096, dropout = 0.5}
 
 local function features(x)
   local layer = 0
@@ -22,11 +21,13 @@ local function features(x)
   return x
 end
 
-local function classifier(x)
-  x = nn.dropout(x:linear("0", {out = cfg.hidden}):relu())
-  x = nn.dropout(x:linear("3", {out = cfg.hidden}):relu())
+local function head(x)
+  x = x:linear("0", {out = cfg.hidden}):relu():dropout(cfg.dropout)
+  x = x:linear("3", {out = cfg.hidden}):relu():dropout(cfg.dropout)
   return x:linear("6", {out = cfg.classes})
 end
 
-local x = nn.scope("features", features, nn.input("image", {cfg.batch, 3, cfg.size, cfg.size}))
-nn.output("logits", nn.scope("classifier", classifier, x:adaptive_avg_pool2d(7):flatten()))
+classifier.build(function(x)
+  x = nn.scope("features", features, x):adaptive_avg_pool2d(7):flatten()
+  return nn.scope("classifier", head, x)
+end, cfg, cfg.batch_norm and classifier.sgd() or classifier.adamw())

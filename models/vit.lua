@@ -1,7 +1,7 @@
 -- vit.lua: the Vision Transformer (Dosovitskiy et al. 2020), names and shapes as torchvision's
 -- state dicts have them: --set size=b_16 takes the weights of vit_b_16.
-local nn, transformer = require "nn", require "transformer"
-local batch = nn.config{batch = 1}.batch
+local nn, transformer, classifier = require "nn", require "transformer", require "classifier"
+local run = nn.config{batch = nn.trains() and 128 or 1, augment = true}
 local cfg = transformer.sizes{
   {"tiny", {image = 32, patch = 8, layers = 2, heads = 3, width = 24, inner = 96, classes = 10}},
   {"b_16", {image = 224, patch = 16, layers = 12, heads = 12, width = 768, inner = 3072,
@@ -36,11 +36,15 @@ end
 
 -- The class token stands before the patches: its row of x is 0 until it is added with the
 -- positions.
-local image = nn.input("image", {batch, 3, cfg.image, cfg.image})
-local class = nn.param("class_token", {1, 1, C}, {"normal", 0, 0.02})
-local places = nn.param("encoder.pos_embedding", {1, side * side + 1, C}, {"normal", 0, 0.02})
-local added = nn.concat({class + nn.slice(places, 2, 1, 1), nn.slice(places, 2, 2)}, 2)
-local x = image:conv2d("conv_proj", {out = C, kernel = cfg.patch, stride = cfg.patch})
-               :flatten(3):transpose()
-x = nn.scope("encoder", encoder, nn.op.pad(x, {dims = {0, 1, 0}, ends = {0, 0, 0}}) + added)
-nn.output("logits", x:reshape{batch, C}:linear("heads.head", {out = cfg.classes}))
+local function network(x)
+  local class = nn.param("class_token", {1, 1, C}, {"normal", 0, 0.02})
+  local places = nn.param("encoder.pos_embedding", {1, side * side + 1, C}, {"normal", 0, 0.02})
+  local added = nn.concat({class + nn.slice(places, 2, 1, 1), nn.slice(places, 2, 2)}, 2)
+  x = x:conv2d("conv_proj", {out = C, kernel = cfg.patch, stride = cfg.patch})
+       :flatten(3):transpose()
+  x = nn.scope("encoder", encoder, nn.op.pad(x, {dims = {0, 1, 0}, ends = {0, 0, 0}}) + added)
+  return x:reshape{run.batch, C}:linear("heads.head", {out = cfg.classes})
+end
+
+classifier.build(network, {batch = run.batch, size = cfg.image, classes = cfg.classes,
+                           augment = run.augment}, classifier.adamw())
