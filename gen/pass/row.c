@@ -122,6 +122,18 @@ static bool computes_seen(const Group *k) {
   return computes && !type_same_shape(&last_made(k)->type, &k->anchor->type);
 }
 
+// Does it reduce values that it reads from other places than those of the elements, as the taps of
+// a filter are? A block for each row would wait for one such load after the other.
+static bool reduces_moved(const Group *reader) {
+  bool moved = false;
+  for (int i = 0; i < reader->nnodes; i++) {
+    const Node *n = reader->nodes[i];
+    moved = moved || (n->op->cls == OpMove && n->nin == 1 && !view_same_memory(n) &&
+                      type_same_shape(&n->type, elements_of(reader)));
+  }
+  return moved && reader->tm->fusion->sweeps;
+}
+
 // Why one kernel does not make rows and what reads their results over the same elements; null: it
 // may.
 static const char *legal_behind_rows(const Group *rows, const Group *reader) {
@@ -136,6 +148,7 @@ static const char *legal_behind_rows(const Group *rows, const Group *reader) {
   if (reduces && !has_rows(reader)) return "what it reduces is no row that a block holds";
   if (reduces && reader->anchor->attr.axes != rows->anchor->attr.axes)
     return "it reduces other axes";
+  if (reduces_moved(reader)) return "it reduces what it reads from other places";
   if (reduces && !row_holds_states(rows, reader))
     return "shared memory does not hold their sums together";
   if (!type_same_shape(x, y) || (!reduces && computes_seen(reader)))
