@@ -14,10 +14,11 @@ local shape = core.shape
 local fail, said, meant, tensor = kinds.fail, kinds.said, kinds.meant, kinds.tensor
 local checks, is_tensor, takes_list = kinds.checks, kinds.is_tensor, kinds.takes_list
 
+-- In an order that each run has: of several mistakes the same one is named.
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys)
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
   return keys
 end
 
@@ -184,8 +185,8 @@ local function collect(name, parsed, ...)
     end
     values[i] = given[i]
   end
-  for key, value in pairs(named or {}) do
-    local at = parsed.known[key]
+  for _, key in ipairs(sorted_keys(named or {})) do
+    local at, value = parsed.known[key], named[key]
     if not at and type(key) == "number" then
       if #named == 0 or not (last and takes_list[last.kind]) then
         fail("%s: options are named, as in {%s = ...}", name, parsed[#parsed].name)
@@ -352,7 +353,7 @@ local function options(what, given, known)
   if type(given) ~= "table" then
     fail("%s: options are a table, as in {kernel = 3}, not %s", what, said(given))
   end
-  for name in pairs(given) do
+  for _, name in ipairs(sorted_keys(given)) do
     if known[name] == nil then
       local names = sorted_keys(known)
       local near = core.nearest(tostring(name), names)
@@ -361,7 +362,8 @@ local function options(what, given, known)
     end
   end
   local all = {}
-  for name, default in pairs(known) do
+  for _, name in ipairs(sorted_keys(known)) do
+    local default = known[name]
     all[name] = rawget(given, name)
     if all[name] == nil then
       if default == REQUIRED then fail("%s: option '%s' is missing", what, name) end
