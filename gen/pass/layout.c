@@ -112,6 +112,11 @@ static void set_last(Type *t, int last) {
   t->order[t->rank - 1] = (uint8_t)last;
 }
 
+// Has it a number for each channel of a picture, the same at all places?
+static bool of_channels(const Type *t) {
+  return t->rank == 4 && t->dim[1] > 1 && t->dim[2] * t->dim[3] == 1;
+}
+
 // The order that suits a node, from those of its inputs. CLASS
 static void choose_order(Node *n) {
   Type *t = &n->type;
@@ -129,9 +134,10 @@ static void choose_order(Node *n) {
   int64_t most = -1; // the order of the largest input of this rank
   for (int i = 0; keeps && i < n->nin; i++) {
     const Type *in = &n->in[i]->type;
-    if (in->rank != t->rank || type_count(in) <= most) continue;
+    if (in->rank != t->rank || type_count(in) <= most || simp_is_const(n->in[i])) continue;
     most = type_count(in);
     set_order(t, in->order);
+    if (of_channels(in) && !of_channels(t)) set_order(t, channels_last);
   }
   if (reorders(n)) keep_order(n);
   if (n->op->cls == OpMove && n->op->form == MoveGather) order_of_table(n);
