@@ -20,8 +20,10 @@ __device__ __forceinline__ void each_row(int first, int rows, Each each) {
   constexpr int kAtOnce = nn_at_once(kTurns);
   int row = first;
   if (kMultiple % kTileM == 0 || rows >= kTileM) {
+    if constexpr (kTurns > 0) {  // ptxas keeps a loop without turns, and registers for it
 #pragma unroll 1
-    for (; row < kTurns * kStep; row += kAtOnce * kStep) each_of<kAtOnce, kStep>(row, each);
+      for (; row < kTurns * kStep; row += kAtOnce * kStep) each_of<kAtOnce, kStep>(row, each);
+    }
     if (kTileM % kStep && row < kTileM) each(row)();
   } else {
 #pragma unroll 1

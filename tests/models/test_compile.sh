@@ -74,6 +74,14 @@ for depth in 64 128 $(long && echo 16 40 96 256); do # derivatives of attention
   $on "attention's derivatives, heads of $depth, bf16" tests/models/attention.lua --dtype bf16 \
     --set cases=gradient depth=$depth values=$depth queries=512 keys=512
 done
+cat >"$work/few_rows.lua" <<'LUA'
+local nn = require "nn"
+local x, w = nn.input("x", {16, 24}), nn.param("w", {24, 72})
+local y = x:matmul(w) * nn.input("r", {16, 1}) * nn.input("a", {72}) + nn.input("b", {72})
+nn.output("y", y:gelu("tanh"):to("bf16"))
+LUA
+ok_or_skip "tiles of few rows, of which much is computed, sm_80" \
+  compiles sm_80 "$work/few_rows.lua" --dtype bf16
 cat >"$work/scores.lua" <<'LUA'
 local nn = require "nn"
 local q, k = nn.input("q", {1, 32, 16384, 32}), nn.input("k", {1, 32, 16384, 32})
