@@ -19,6 +19,7 @@ constexpr int kParts = $(k.parts);  // blocks that share a table
 constexpr int kPart = $(k.part);  // ids of each
 constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
 constexpr int kPartCounts = $(k.part_counts);  // counters of a table
+constexpr int kInFlight = 8;  // loads of parts: with 16, some of kBlocksPerSm spilled
 //@ end
 using Tile = ScatterTile<$(k.sum), kThreads, kPlaces, kColumns, kItems, kHits>;
 static_assert(sizeof(Tile::Shared) <= $(k.smem), "the planner's figure");
@@ -52,8 +53,8 @@ $(k.value_body)
   Tile::TableSum *sums = reinterpret_cast<Tile::TableSum *>(own_sums);
   sums += table * (kParts * kPlaces * kColumns);
   int *arrived = own_arrived + table * kPartCounts;
-  if (!sum_parts<kThreads, kPlaces * kColumns, kParts, kPartGroup>(smem.table, sums, part, arrived,
-                                                                   &smem.last)) return;
+  if (!sum_parts<kThreads, kPlaces * kColumns, kParts, kPartGroup, kInFlight>(
+          smem.table, sums, part, arrived, &smem.last)) return;
 //@ else
   nn_sync();  // the table is whole
 //@ end

@@ -24,8 +24,9 @@ __device__ inline void add_to(int &sum, int value) { sum = int(unsigned(sum) + u
 // Adds the tiles that kParts blocks have staged, kValues each, in the order of their parts:
 // those of kGroup blocks first, by the last of these to arrive, then of all groups. True for the
 // last of all, whose `staged` then holds the sum. `parts` has room for all; of `counts` there is
-// one and, where there are several groups, one more for each.
-template <int kThreads, int kValues, int kParts, int kGroup, class PartSum>
+// one and, where there are several groups, one more for each. kInFlight: loads of a thread at once,
+// of four values each, at the most.
+template <int kThreads, int kValues, int kParts, int kGroup, int kInFlight = 28, class PartSum>
 __device__ inline bool sum_parts(PartSum *staged, PartSum *parts, int part, int *counts,
                                  bool *last) {
   constexpr int kGroups = (kParts + kGroup - 1) / kGroup;
@@ -44,7 +45,7 @@ __device__ inline bool sum_parts(PartSum *staged, PartSum *parts, int part, int 
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i)
         sum[i] = nn_load<4>(parts + first * kValues + at + i * kTurn);
-#pragma unroll 4
+#pragma unroll kInFlight / kAtOnce < 4 ? kInFlight / kAtOnce : 4
       for (int p = 1; p < count; ++p)
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
