@@ -140,12 +140,12 @@ $(k.weighing.body)
     const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
 //@ if k.masking then
     if ($(k.loaders and "plain" or "smem.plain[tile / kWarp] >> tile % kWarp & 1")) {
-      apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, plain_score);
+      apply_scores<Warp::Tile, kM, kKeys, kTileKeys$(k.by_keys)>(of.scores, m, key, plain_score);
     } else {
-      apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
+      apply_scores<Warp::Tile, kM, kKeys, kTileKeys$(k.by_keys)>(of.scores, m, key, score);
     }
 //@ else
-    apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(of.scores, m, key, score);
+    apply_scores<Warp::Tile, kM, kKeys, kTileKeys$(k.by_keys)>(of.scores, m, key, score);
 //@ end
     if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(
         of.scores, kKeys % kTileKeys - part * kPartKeys, -nn_inf());
@@ -155,7 +155,7 @@ $(k.weighing.body)
   auto power = [&](Warp &warp, int tile, int part, Warp::Part &of) {
     warp.power(of, kScale * kLog2e);
 //@ if k.weighing then
-    apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(
+    apply_scores<Warp::Tile, kM, kKeys, kTileKeys$(k.by_keys)>(
         of.scores, m0 + row0, tile * kTileKeys + part * kPartKeys, weighed);
 //@ end
   };

@@ -136,10 +136,10 @@ $(k.plain.body)
       return $(k.plain.value);
     };
     if (smem.plain[(step - begin) / kWarp] >> (step - begin) % kWarp & 1)
-      apply_scores<Tile, kM, kKeys, kTileKeys>(scores, m0 + row0, key0, plain_weighed, scores2);
+      apply_scores<Tile, kM, kKeys, kTileKeys$(k.by_keys)>(scores, m0 + row0, key0, plain_weighed, scores2);
     else
 //@ end
-    apply_scores<Tile, kM, kKeys, kTileKeys>(scores, m0 + row0, key0, weighed, scores2);
+    apply_scores<Tile, kM, kKeys, kTileKeys$(k.by_keys)>(scores, m0 + row0, key0, weighed, scores2);
     add_scores<Tile>(sums, scores, row0, kSumsRows ? kM - m0 : kTileM,
                      kSumsKeys ? kKeys - key0 : kTileKeys);
     step = after;

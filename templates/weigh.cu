@@ -87,11 +87,11 @@ $(k.plain.body)
   auto load = [&](int tile, int stage) {
 //@ for i = 1, #k.products do
 //@ local map, rows, base = word("MapK", i), word("k", i), k.operands[2 * i].pointer
-    load_rows<$(map), kTileKeys, kThreads, Unit::kPanels>(
+    load_rows<$(map), kTileKeys, kThreads, Unit::kPanels$(k.few)>(
         smem.$(rows)[stage], $(base), tile * kTileKeys, batch);
 //@ end
 //@ if own then
-    load_rows<MapV, kTileKeys, kThreads, Unit::kPanels>(
+    load_rows<MapV, kTileKeys, kThreads, Unit::kPanels$(k.few)>(
         smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
 //@ end
 //@ for i, value in ipairs(k.of_key) do
@@ -142,12 +142,12 @@ $(value.decode)
 //@ local others = two and ", scores2" or ""
 //@ if k.masking then
     if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
-      apply_scores<Tile, kM, kKeys, kTileKeys>(scores, m, key, plain_weighed$(others));
+      apply_scores<Tile, kM, kKeys, kTileKeys$(k.by_keys)>(scores, m, key, plain_weighed$(others));
     } else {
-      apply_scores<Tile, kM, kKeys, kTileKeys>(scores, m, key, weighed$(others));
+      apply_scores<Tile, kM, kKeys, kTileKeys$(k.by_keys)>(scores, m, key, weighed$(others));
     }
 //@ else
-    apply_scores<Tile, kM, kKeys, kTileKeys>(scores, m, key, weighed$(others));
+    apply_scores<Tile, kM, kKeys, kTileKeys$(k.by_keys)>(scores, m, key, weighed$(others));
 //@ end
     if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Tile>(
         scores, kKeys % kTileKeys, 0.f);

@@ -129,6 +129,8 @@ void attend_put_shape(AttendText *t) {
   hole_int(e, "blocks", tile->blocks);
   hole_int(e, "smem", tile->smem);
   hole_int(e, "splits", tile->splits);
+  hole_text(e, "by_keys", attend_by_keys(&t->a, tile) ? ", true" : "");
+  hole_text(e, "few", attend_registers_are_few(&t->a, tile) ? ", true" : "");
   lua_newtable(e->c->lua);
   for (int i = 0; i < e->g->attention->noperands; i++) put_operand(t, i);
   lua_setfield(e->c->lua, -2, "operands");

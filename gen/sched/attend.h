@@ -19,6 +19,8 @@ typedef struct Attending {
   int size, score_issue; // bytes of an operand's element; instructions for each score
   bool softmax;          // weights are found here; else they are a map of scores
   bool draws, simple;    // its kernel draws random numbers; a score takes next to no registers
+  bool takes_in;         // weights are made of more than products and floats of rows and keys,
+  bool takes_matrix;     // of a number of each row and key
   int beside;            // conditions and functions of many instructions beside these numbers
   bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
   int64_t looped;                  // over so many batches, the innermost ones
@@ -47,6 +49,9 @@ int attend_warps(const Tile *t);       // that compute
 int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
 int attend_smem(const Attending *a, const Tile *t);                     // bytes
 int attend_registers(const Attending *a, const Tile *t);                // of a thread
+bool attend_registers_are_few(const Attending *a, const Tile *t); // for what copies would keep
+int attend_most_registers(const Attending *a, const Tile *t); // with what copies keep
+bool attend_by_keys(const Attending *a, const Tile *t); // are scores computed key by key?
 int attend_blocks(const Attending *a, const Tile *t, const Arch *arch); // of an SM
 int attend_parts(const Attending *a, const Tile *t);                    // of a tile's keys
 int64_t attend_jobs(const Attending *a, const Tile *t); // tiles of rows, or of sums, of all batches

@@ -94,6 +94,7 @@ typedef struct AttendUnit {
   double chain;     // clocks that rows of kRowUnit bytes wait, product after product
   int part_keys;    // that it multiplies while powers of others are computed; 0: it does not
   int part_outputs; // the most elements of a warp's outputs with which there are registers for both
+  int drawn, drawn_too; // registers for numbers drawn for many scores of a lane: weights; a softmax
   bool (*legal)(const Attending *a, const Arch *arch); // null: everywhere
   int (*registers)(const Attending *a, const Tile *t); // a thread keeps: outputs, scores, operands
   int (*unheld)(const Attending *a, const Tile *t);    // and for queries that it does not keep
@@ -198,9 +199,10 @@ static void wgmma_reads(const Attending *a, const Tile *t, TileClocks *c) {
 }
 
 static const AttendUnit units[] = {
-    {&unit_fma, 4, 0, 0, 0, NULL, fma_registers, no_unheld, fma_reads},
-    {&unit_mma, 2, kMmaClocks / 4., 32, 32 * 80, NULL, mma_registers, mma_unheld, mma_reads},
-    {&unit_wgmma, 2, kMmaClocks, 64, 16 * 128, wgmma_legal, wgmma_registers, no_unheld,
+    {&unit_fma, 4, 0, 0, 0, 0, 0, NULL, fma_registers, no_unheld, fma_reads},
+    {&unit_mma, 2, kMmaClocks / 4., 32, 32 * 80, 60, 20, NULL, mma_registers, mma_unheld,
+     mma_reads},
+    {&unit_wgmma, 2, kMmaClocks, 64, 16 * 128, 36, 0, wgmma_legal, wgmma_registers, no_unheld,
      wgmma_reads},
 };
 
@@ -253,16 +255,59 @@ Loaders attend_loaders(const Attending *a, const Tile *t) {
 // Registers of a thread that numbers take which are drawn: more beside conditions, or for more
 // scores at hand.
 static int draw_registers(const Attending *a, const Tile *t) {
-  enum { kDraws = 24, kOfWeights = 36, kBeside = 20, kMostBeside = 4, kFew = 64 };
+  enum { kDraws = 24, kOfWeights = 36, kBeside = 20, kMostBeside = 4, kFew = 64, kFewOfLane = 32 };
   int beside = kBeside * (a->beside < kMostBeside ? a->beside : kMostBeside);
   if (!a->draws) return 0;
-  if (!a->softmax) return kOfWeights + beside + (t->n > kFew ? kOfWeights : 0);
-  return kDraws * t->tm / 16 * (t->n > kFew ? 2 : 1) + beside / 2;
+  bool many = t->tm * t->n / kWarp > kFewOfLane;
+  if (!a->softmax) return kOfWeights + beside + (many ? unit_of(t)->drawn : 0);
+  int most = kDraws * t->tm / 16 * (t->n > kFew ? 2 : 1) + beside / 2;
+  return most + (many ? unit_of(t)->drawn_too : 0);
 }
 
 int attend_registers(const Attending *a, const Tile *t) {
   return unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs +
          draw_registers(a, t);
+}
+
+// Registers for a thread's copies of so many rows, whose places in memory and in shared memory are
+// kept where they are no step apart: the chunks of a row do not divide the threads
+// (lib/attend.cuh).
+static int copy_registers(const Tile *t, int rows, int bytes) {
+  enum { kChunk = 16, kUnrolled = 8 };
+  int threads = attend_warps(t) * kWarp, copies = (int)ceil_div(rows * bytes / kChunk, threads);
+  return threads % (bytes / kChunk) && copies <= kUnrolled ? 2 * copies : 0;
+}
+
+static int all_copy_registers(const Attending *a, const Tile *t) {
+  int registers = 0;
+  for (int i = 0; i < a->nproducts; i++)
+    registers += copy_registers(t, t->n, row_bytes(a, a->depth[i]));
+  if (!a->sums && a->shared == 2 * a->nproducts)
+    registers += copy_registers(t, t->n, row_bytes(a, a->width));
+  return registers;
+}
+
+// Weights that are drawn for warps of 32 rows leave no room for these.
+int attend_most_registers(const Attending *a, const Tile *t) {
+  bool both = a->draws && !a->softmax && t->unit->tensor_cores && t->tm > 16;
+  return attend_registers(a, t) + (both ? all_copy_registers(a, t) : 0);
+}
+
+bool attend_registers_are_few(const Attending *a, const Tile *t) {
+  enum { kAllRegs = 65536 }; // of an SM
+  int there = kAllRegs / (attend_warps(t) * kWarp * t->blocks) / 8 * 8;
+  if (there > kMostRegs) there = kMostRegs;
+  bool may = (a->softmax || a->draws) && t->unit->tensor_cores && a->takes_in;
+  may = may && !attend_loaders(a, t).threads;
+  return may && attend_registers(a, t) + all_copy_registers(a, t) > there;
+}
+
+// Row by row, what is computed of the keys of a lane, or drawn for them, is kept for all its rows;
+// key by key, what is read for its rows: of a matrix that takes more, unless keys are few.
+bool attend_by_keys(const Attending *a, const Tile *t) {
+  int rows = t->tm / 8, keys = t->n / 4; // of a lane, on tensor cores
+  bool few = a->nproducts == 1 && keys <= 2 * rows;
+  return t->unit->tensor_cores && a->takes_in && (!a->takes_matrix || few);
 }
 
 // Each scheduler of an SM has its part of the registers, for whole warps.

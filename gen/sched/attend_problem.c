@@ -133,6 +133,29 @@ static int count_beside(const Group *g) {
   return draws && others > draws ? others - draws : 0;
 }
 
+// Is a number of each row and key read?
+static bool is_matrix(const Attending *a, const Node *n) {
+  const Type *t = &n->type;
+  int64_t last = t->dim[t->rank - 1], before = t->rank > 1 ? t->dim[t->rank - 2] : 1;
+  return (last == a->keys && before == a->rows) || (last == a->rows && before == a->keys);
+}
+
+// What weights take in besides their products and floats of their rows and keys.
+static void find_taken(const Group *g, Attending *a, const Node *n, bool *seen) {
+  const Attention *of = g->attention;
+  if (seen[n->id] || n == of->product[0] || (of->nproducts > 1 && n == of->product[1])) return;
+  seen[n->id] = true;
+  if (n->group != g && type_count(&n->type) > 1 && !node_is_computed(n)) {
+    bool matrix = is_matrix(a, n);
+    a->takes_matrix = a->takes_matrix || matrix;
+    a->takes_in = a->takes_in || matrix || n->type.dtype != DtF32;
+  }
+  if (n->group != g) return;
+  bool gathers = n->op->cls == OpMove && n->op->form == MoveGather;
+  a->takes_in = a->takes_in || gathers || n->op->typing == TypeDraw;
+  for (int i = 0; i < n->nin; i++) find_taken(g, a, n->in[i], seen);
+}
+
 // A sum of weights, as a product without columns.
 static Product sum_product(const Group *g) {
   const Attention *a = g->attention;
@@ -227,6 +250,9 @@ Attending attend_problem(const Group *g) {
   a.simple = a.softmax && is_simple(g, attention->score);
   for (int i = 0; i < g->nnodes; i++) a.draws = a.draws || g->nodes[i]->op->typing == TypeDraw;
   a.beside = count_beside(g);
+  bool *seen = base_alloc((size_t)g->graph->nnodes + 1, sizeof *seen);
+  find_taken(g, &a, g->anchor->in[0], seen);
+  free(seen);
   for (int i = 0; i < attention->noperands; i++) {
     Operand *o = &a.operand[i];
     o->piece = attend_piece(g, attention, i, o->stride, &o->offset, &o->base);

@@ -78,8 +78,8 @@ static int find_candidates(const Group *g, const Arch *arch, Tile *list, int mos
       t.splits = splits_of(&a, &t, arch, s);
       if (s && t.splits == 1) continue;
       if (!attend_fits(&a, &t, lanes) || !t.blocks) break;
-      if (attend_registers(&a, &t) < *least) *least = attend_registers(&a, &t);
-      if (a.draws && attend_registers(&a, &t) > registers) break; // some would be spilled
+      if (attend_most_registers(&a, &t) < *least) *least = attend_most_registers(&a, &t);
+      if (a.draws && attend_most_registers(&a, &t) > registers) break; // some would be spilled
       Cost cost = attend_cost(&a, &t, g, arch);
       cost_note(&t, &cost);
       kept = sched_keep_cheapest(list, kept, most, &t);

@@ -59,7 +59,8 @@ template <class T, int kDepth, int kPanelRows = 0> struct HeadRows {
 //   kRows, kDepth    how many rows, and elements of one, there are
 //   kPiece           elements that are copied at once
 //   row(r, batch)    where row r is
-template <class Map, int kTile, int kThreads, bool kPanels = false, class T>
+// kFew: registers are, so that places that are no step apart are not kept for all tiles.
+template <class Map, int kTile, int kThreads, bool kPanels = false, bool kFew = false, class T>
 __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, int batch) {
   using Rows = HeadRows<T, Map::kDepth, kPanels ? kTile : 0>;
   constexpr int kPack = kChunkBytes / int(sizeof(T)), kChunksOfTile = kTile * Rows::kRowChunks;
@@ -69,7 +70,7 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   constexpr int kApart = kThreads / Rows::kRowChunks;
   constexpr bool kEven = kThreads % Rows::kRowChunks == 0 && kApart % 8 == 0;
   const int r0 = threadIdx.x / Rows::kRowChunks, chunk0 = threadIdx.x % Rows::kRowChunks;
-#pragma unroll kCopies <= (kEven ? 16 : 8) ? kCopies : 4
+#pragma unroll kCopies <= (kEven ? 16 : kFew ? 4 : 8) ? kCopies : 4
   for (int i = 0; i < kCopies; ++i) {
     const int at = i * kThreads + threadIdx.x;
     const int r = kEven ? r0 + i * kApart : at / Rows::kRowChunks;
@@ -136,14 +137,18 @@ __device__ __forceinline__ void compute_rows(char *tile, int row0, Row row) {
 
 // Each score becomes function(m, key, score, others...), where m counts from m0 and key from key0
 // on: past the last of kM rows and kLast keys, that of the last. Keys are cut into tiles of
-// kTileKeys, of which these may be a part.
-template <class Tile, int kM, int kLast, int kTileKeys, class Function, class... Others>
+// kTileKeys, of which these may be a part. Row by row; with kByKeys key by key: what is computed or
+// read of a key is kept for its few rows, not for all keys of a row.
+template <class Tile, int kM, int kLast, int kTileKeys, bool kByKeys = false, class Function,
+          class... Others>
 __device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int m0, int key0,
                                              Function function, Others &...others) {
+  constexpr int kRows = Tile::kRowsOfLane, kKeys = Tile::kKeysOfLane;
 #pragma unroll
-  for (int r = 0; r < Tile::kRowsOfLane; ++r)
+  for (int i = 0; i < (kByKeys ? kKeys : kRows); ++i)
 #pragma unroll
-    for (int c = 0; c < Tile::kKeysOfLane; ++c) {
+    for (int j = 0; j < (kByKeys ? kRows : kKeys); ++j) {
+      const int r = kByKeys ? j : i, c = kByKeys ? i : j;
       const int m = m0 + Tile::row(r), key = key0 + Tile::key(c);
       const bool inside = kLast % kTileKeys == 0 || key < kLast;
       float &score = Tile::at(scores, r, c);

@@ -7,14 +7,14 @@
     compute_rows<T, $(keys.depth), kKeys, kTileKeys, kThreads, $(keys.sharing), Unit::kPanels>(
         smem.k[stage], tile * kTileKeys, k_row);
 //@ else
-    load_rows<MapK, kTileKeys, kThreads, Unit::kPanels>(
+    load_rows<MapK, kTileKeys, kThreads, Unit::kPanels$(k.few)>(
         smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
 //@ end
 //@ if v.computed then
     compute_rows<T, $(v.depth), kKeys, kTileKeys, kThreads, $(v.sharing), Unit::kPanels>(
         smem.v[stage], tile * kTileKeys, v_row);
 //@ else
-    load_rows<MapV, kTileKeys, kThreads, Unit::kPanels>(
+    load_rows<MapV, kTileKeys, kThreads, Unit::kPanels$(k.few)>(
         smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
 //@ end
     nn_cp_async_commit();

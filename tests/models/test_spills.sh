@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Kernels of attention and of its derivatives spill no registers, under the options that take the
+# most of them (options.lua; NVRTC's assembler says so, no GPU needed).
+. "$(dirname "$0")/../tap.sh"
+all="causal=true window=256 alibi=true softcap=30 dropout=0.1 norms=true turn=true"
+fits() { # fits ARCH DTYPE SETTINGS...: it compiles, and no kernel spills
+  build/nngen tests/models/options.lua --quiet --arch $1 --dtype $2 --json --set "${@:3}" \
+    >"$work/json" || return
+  ! grep '"spill_bytes": [1-9]' "$work/json" && grep -q '"spill_bytes": 0' "$work/json"
+}
+build/nngen doctor | grep -q '^NVRTC .*version' && missing=0 || missing=1
+one() { # one ARCH DTYPE SETTINGS...
+  if [ $missing = 1 ]; then skip "$*" "NVRTC is not installed"; else ok "$*" fits "$@"; fi
+}
+one sm_80 fp16 bias=true D=64 N=2048
+one sm_100a fp16 dropout=0.1 D=64 N=2048
+if long; then
+  one sm_100a fp16 lengths=true documents=true D=128 N=2048
+  one sm_100a fp16 lengths=true documents=true D=96 N=2048
+  one sm_90a fp16 $all D=112 N=2048
+  one sm_100a fp16 dropout=0.1 D=112 N=2048
+  one sm_100a bf16 dropout=0.1 D=64
+  one sm_100a bf16 $all table=true D=64
+  i=0
+  for size in 16 32 40 64 72 80 96 104 112 128 160 192 256; do
+    for form in "$all" "$all table=true" "$all bias=true" bias=true "causal=true dropout=0.1" \
+      "lengths=true documents=true"; do
+      archs=(sm_80 sm_90a sm_100a) arch=${archs[i++ % 3]}
+      few 1/8 $arch && one $arch fp16 $form D=$size N=2048
+    done
+  done
+fi
+tap_done
