@@ -333,6 +333,7 @@ static const char *converted(Scope *s, const Node *n, const char *value) {
 
 static const char *map_value(Scope *s, const Node *n, const Index *at) {
   const char *args[MaxInputs];
+  if (n->op->typing == TypeWhere && n->in[1] == n->in[2]) return operand(s, n, 1, at); // repeated
   args[0] = operand(s, n, 0, at);
   if (n->op->typing == TypeWhere && !strcmp(args[0], "true")) return operand(s, n, 1, at);
   if (n->op->typing == TypeWhere && !strcmp(args[0], "false")) return operand(s, n, 2, at);

@@ -1,8 +1,8 @@
 // hidden.c: values at keys that no query sees. Attention skips tiles of scores that are minus
 // infinity, and multiplies nothing by weights of 0: where a value, or its derivative, is not finite
 // there, the definition gives NaN, 0 times infinity, and a kernel does not. What it may give is
-// found by evaluating again with 0 times anything being 0, and anything less infinity minus
-// infinity.
+// found by evaluating again with 0 times anything being 0, and anything less infinity, or minus
+// infinity less anything, as the largest score of a row that is NaN, minus infinity.
 #include "oracle.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@ static double finite_alone(double x) { return isfinite(x) ? x : 0; }
 static double is_odd(double x) { return !isfinite(x); }
 static double is_not_zero(double x) { return x != 0; }
 static double is_lowest(double x) { return x == -INFINITY; }
+static double nothing(double x) { return (void)x, 0; }
 
 static double *changed(const double *x, int64_t count, Change *change) {
   double *y = base_alloc((size_t)count + 1, sizeof *y);
@@ -57,10 +58,10 @@ static void mend(Compiler *c, Node *n, double **value) {
   double *y = value[n->id];
   if (n->nin != 2 || n->in[0] == n->in[1] || !any_odd(y, count)) return;
   if (n->op->cls == OpContract) leave_zeros_out(c, n, value);
-  if (n->op->cls != OpMap || !(n->op->flags & (FlagMul | FlagAdd))) return;
+  if (n->op->cls != OpMap || !(n->op->flags & (FlagMul | FlagAdd | FlagSub))) return;
   bool times = n->op->flags & FlagMul;
   Change *change = times ? is_not_zero : is_lowest;
-  double *flag = eval_changed(c, n, value, change, change);
+  double *flag = eval_changed(c, n, value, change, n->op->flags & FlagSub ? nothing : change);
   for (int64_t i = 0; i < count; i++) {
     if (times && !flag[i]) y[i] = 0;
     if (!times && flag[i]) y[i] = -INFINITY;

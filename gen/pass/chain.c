@@ -128,12 +128,17 @@ static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
   return own;
 }
 
+bool chain_is_shape(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MoveReshape && !n->fixed && view_same_memory(n) &&
+         n->in[0]->op->cls == OpMap;
+}
+
 // Is n made of nothing in memory that is as large as itself? Each node is asked once: chains of
 // residual blocks are deep.
 static bool is_free(Graph *to, const Node *n) {
   Made known = known_of(to, n)->made;
   if (known) return known == MadeFree;
-  bool free = chain_is_cheap(to->c->options.arch, n);
+  bool free = chain_is_cheap(to->c->options.arch, n) || chain_is_shape(n);
   for (int i = 0; free && i < n->nin; i++) {
     const Node *in = n->in[i];
     free = node_is_computed(in) || !chain_is_large(in, n) || is_free(to, in);

@@ -224,6 +224,7 @@ void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), mer
 // ---- chain.c, late.c, gain.c -------------------------------------------------------------------
 typedef struct Late Late;
 bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);
+bool chain_is_shape(const Node *n);              // of what maps make
 Node *chain_copy(Graph *to, Node *n, Node **in); // of these inputs, for one reader
 Late *late_begin(const Graph *g, bool *stored); // levels alone; stored: by id
 void late_find(Late *late, const Graph *g);     // the rest; adds to `stored`

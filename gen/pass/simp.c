@@ -339,7 +339,8 @@ static SimpRule *const rules[] = {
     nan_of_row,       weights_apart,   scale_behind,       sum_inside,
     repeats_read,     rows_apart,      rows_summed,        products_joined,
     memories_whole,   memories_summed, concat_apart,       slice_apart,
-    batches_in_order, powers_factored, weights_cut,
+    batches_in_order, powers_factored, weights_cut,        grids_last,
+    parts_summed,
 };
 
 // What the rule gives, unless it would compute in another dtype what n or a map of n computes: u8

@@ -22,8 +22,10 @@ SimpRule reshape_last, batches_last, batches_apart, reduce_inside, weights_first
 // Does n see the batches of its input as fewer dimensions?
 bool reshape_joins(const Node *n);
 Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims);
+Node *reshape_with_batches(Graph *to, Node *product, const Type *apart); // null: they cannot be
 // Are the last two dimensions exchanged? Is it a product by batches? Is one in it?
 bool reshape_turns(const Node *), reshape_batched(const Node *), reshape_scores(const Node *);
+bool reshape_first_scores(const Node *n); // is a product in it, which weighs nothing?
 // A product of the shape of n that maps make n of, but for `but`; null: there is none.
 const Node *reshape_product(const Node *n, const Node *but, int *left);
 
@@ -32,6 +34,16 @@ SimpRule batches_in_order, rows_summed, concat_apart, slice_apart, weights_cut; 
 SimpRule powers_plain, powers_factored, nan_of_row, weights_apart, scale_behind, sum_inside,
     repeats_read, products_joined; // simp_scores.c
 SimpRule scores_turned; // simp_turned.c
+const Node *turned_reduced(const Node *n, int *left); // rows of scores that maps make n of; null
+SimpRule grids_last, parts_summed; // simp_grids.c, simp_parts.c
+typedef struct GridRun { // dimensions [i, i_end) of one shape that are [j, j_end) of another one
+  int i, i_end, j, j_end;
+} GridRun;
+// The next such run, of as many elements each, from {0} on; false: there is none left.
+bool grid_run(const Type *a, const Type *b, GridRun *r);
+// The shape that x, which broadcasts to `full`, has where this is seen as `as`; false: it varies
+// along a part of a dimension.
+bool grid_seen_as(const Type *x, const Type *full, const Type *as, int64_t *dims);
 // x, repeated where `shape` has more than one element along a dimension, as expand writes it.
 Node *scores_expanded(Graph *to, Node *x, const Type *shape);
 

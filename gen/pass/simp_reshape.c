@@ -20,31 +20,6 @@ Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims) {
   return simp_make(to, op_need(to->c, "reshape"), 1, &x, &attr, &like);
 }
 
-// The shape that `with`, which broadcasts to the shape `to`, has where `to` is seen as `from`;
-// false: it varies along a part of a dimension.
-static bool seen_as(const Type *with, const Type *to, const Type *from, int64_t *dims) {
-  int i = 0, j = 0, before = to->rank - with->rank;
-  while (i < to->rank || j < from->rank) {
-    int64_t a = i < to->rank ? to->dim[i] : 1, b = j < from->rank ? from->dim[j] : 1;
-    int i0 = i++, j0 = j++;
-    while (a != b) {
-      if (a < b)
-        a *= to->dim[i++];
-      else
-        b *= from->dim[j++];
-    }
-    bool varies = false, stays = false;
-    for (int d = i0; d < i && d < to->rank; d++) {
-      if (to->dim[d] == 1) continue;
-      bool one = d < before || with->dim[d - before] == 1;
-      varies = varies || !one, stays = stays || one;
-    }
-    if (varies && stays) return false;
-    for (int d = j0; d < j && d < from->rank; d++) dims[d] = varies ? from->dim[d] : 1;
-  }
-  return true;
-}
-
 // ---- batches ------------------------------------------------------------------------------------
 
 static bool same_matrices(const Type *a, const Type *b) {
@@ -108,7 +83,7 @@ static bool is_weights(const Node *x) {
 }
 
 // The same of a product without weights: it may make some itself.
-static bool first_scores(const Node *n) {
+bool reshape_first_scores(const Node *n) {
   int left = kMostSearched;
   const Node *product = n->type.rank > 2 ? made_of_product(n, &n->type, &left) : NULL;
   return product && !is_weights(product->in[0]) && !is_weights(product->in[1]);
@@ -128,7 +103,7 @@ static bool is_rows_of_scores(const Node *n) {
 }
 
 static bool joins_of_product(const Node *n) {
-  if (!reshape_joins(n)) return joins_rows(n) && first_scores(n->in[0]);
+  if (!reshape_joins(n)) return joins_rows(n) && reshape_first_scores(n->in[0]);
   return reshape_scores(n->in[0]) || is_rows_of_scores(n->in[0]);
 }
 
@@ -161,12 +136,12 @@ static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *ap
     return inner ? reshape_turned(to, inner) : NULL;
   }
   Type own = batches_of(&x->type);
-  if (!seen_as(&own, joined, apart, dims)) return NULL;
+  if (!grid_seen_as(&own, joined, apart, dims)) return NULL;
   memcpy(dims + apart->rank, x->type.dim + own.rank, 2 * sizeof *dims);
   return reshape_as(to, x, apart->rank + 2, dims);
 }
 
-static Node *product_with_batches(Graph *to, Node *n, const Type *apart) {
+Node *reshape_with_batches(Graph *to, Node *n, const Type *apart) {
   Type joined = batches_of(&n->type);
   Node *in[2];
   for (int i = 0; i < 2; i++) {
@@ -185,7 +160,7 @@ Node *batches_last(Graph *to, Node *n) {
     if (!reshape_joins(x)) continue;
     Type own = batches_of(&x->type), apart = batches_of(&x->in[0]->type);
     if (!type_same_shape(&own, &joined)) continue;
-    Node *y = product_with_batches(to, n, &apart);
+    Node *y = reshape_with_batches(to, n, &apart);
     if (y) return reshape_as(to, y, n->type.rank, n->type.dim);
   }
   return NULL;
@@ -283,7 +258,7 @@ Node *reduce_inside(Graph *to, Node *n) {
 // Does n see the batches of its input, which is made of a product, as more dimensions?
 static bool parts_batches(const Node *n) {
   return is_reshape(n) && n->in[0]->type.rank < n->type.rank && n->in[0]->type.rank > 2 &&
-         same_matrices(&n->in[0]->type, &n->type) && first_scores(n->in[0]);
+         same_matrices(&n->in[0]->type, &n->type) && reshape_first_scores(n->in[0]);
 }
 
 // x, which broadcasts to `from`, where this is seen as `as`, a product of so many batches; null: it
@@ -293,7 +268,7 @@ static Node *seen_apart(Graph *to, Node *x, const Type *from, const Type *as) {
   bool full = type_same_shape(&x->type, from);
   if (full && reshape_batched(x)) {
     Type apart = batches_of(as);
-    Node *y = product_with_batches(to, x, &apart);
+    Node *y = reshape_with_batches(to, x, &apart);
     return y && type_same_shape(&y->type, as) ? y : NULL;
   }
   if (full && x->op->cls == OpMap && x->op->typing != TypeDraw && reshape_scores(x)) {
@@ -310,7 +285,7 @@ static Node *seen_apart(Graph *to, Node *x, const Type *from, const Type *as) {
     return of ? simp_make(to, x->op, 1, &of, &attr, x) : NULL;
   }
   if (!x->type.rank) return x;
-  return seen_as(&x->type, from, as, dims) ? reshape_as(to, x, as->rank, dims) : NULL;
+  return grid_seen_as(&x->type, from, as, dims) ? reshape_as(to, x, as->rank, dims) : NULL;
 }
 
 // Scores whose batches are seen apart, as windows of pictures are for their masks, are a product
@@ -326,7 +301,7 @@ Node *batches_apart(Graph *to, Node *n) {
 // the same along its dimension there, or the sum along those that were one; null: several were.
 static Node *index_as(Graph *to, const Node *x, const Type *shape, const Type *from) {
   int64_t dims[MaxRank], before = 1, begin = 1;
-  if (!seen_as(&x->type, shape, from, dims)) return NULL;
+  if (!grid_seen_as(&x->type, shape, from, dims)) return NULL;
   int at = x->attr.axis + shape->rank - x->type.rank, d = 0;
   for (int i = 0; i < at; i++) begin *= shape->dim[i];
   while (before < begin) before *= from->dim[d++];
@@ -380,7 +355,7 @@ static Node *beside_reshape(Graph *to, Node *x, const Node *n, const Type *from,
   int left = kMostSearched;
   if (is_reshape(x) && type_same_shape(&x->in[0]->type, from)) return x->in[0];
   if (!x->type.rank) return x;
-  if (!(scores || x->fixed) || !seen_as(&x->type, &n->type, from, dims)) return NULL;
+  if (!(scores || x->fixed) || !grid_seen_as(&x->type, &n->type, from, dims)) return NULL;
   Node *computed = scores ? computed_as(to, x, &n->type, from, &left) : NULL;
   return computed ? computed : reshape_as(to, x, from->rank, dims);
 }

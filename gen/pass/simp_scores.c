@@ -191,19 +191,28 @@ Node *powers_plain(Graph *to, Node *n) {
   return !once && is_map(n, FlagExp) ? exp_of_log(to, n) : once;
 }
 
+// x as a e, or as a (e / r), of a power e of scores: the a, or a / r. Null: it is not.
+static Node *beside_power(Graph *to, const Node *x, const Node **power) {
+  if (!is_map(x, FlagMul) || x->uses > 1) return NULL;
+  for (int i = 0; i < 2; i++) {
+    const Node *e = x->in[i];
+    bool over = is_map(e, FlagDiv) && !type_same_shape(&e->in[1]->type, &e->type);
+    *power = over ? e->in[0] : e;
+    if (!is_map(*power, FlagExp) || !reshape_scores(*power)) continue;
+    return over ? make2(to, e->op, x->in[1 - i], e->in[1], x) : x->in[1 - i];
+  }
+  return NULL;
+}
+
 // a e + b e = (a + b) e, of powers e of scores, as gradients of softmax have them.
 Node *powers_factored(Graph *to, Node *n) {
   if (!is_map(n, FlagAdd) || n->nin != 2) return NULL;
-  const Node *a = n->in[0], *b = n->in[1];
-  if (!is_map(a, FlagMul) || !is_map(b, FlagMul) || a->uses > 1 || b->uses > 1) return NULL;
-  for (int i = 0; i < 2; i++) {
-    Node *e = a->in[i];
-    int j = b->in[1] == e;
-    if (b->in[j] != e || !is_map(e, FlagExp) || !reshape_scores(e)) continue;
-    Node *sum = make2(to, n->op, a->in[1 - i], b->in[1 - j], n);
-    return make2(to, a->op, sum, e, n);
-  }
-  return NULL;
+  const Node *power[2];
+  Node *beside[2];
+  for (int i = 0; i < 2; i++)
+    if (!(beside[i] = beside_power(to, n->in[i], &power[i]))) return NULL;
+  if (power[0] != power[1]) return NULL;
+  return make2(to, n->in[0]->op, make2(to, n->op, beside[0], beside[1], n), (Node *)power[0], n);
 }
 
 // ---- scores that are sums of products -----------------------------------------------------------

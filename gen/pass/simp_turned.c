@@ -100,13 +100,15 @@ static bool is_map(const Node *n, unsigned flags) {
   return n->op->cls == OpMap && n->op->flags & flags;
 }
 
-// Is n made of rows of scores that have been reduced?
-static bool has_reduced(const Node *n, int *left) {
-  if (--*left < 0) return false;
-  if (n->op->cls == OpReduce) return n->attr.axes >> (n->type.rank - 1) & reshape_scores(n->in[0]);
-  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++)
-    if (has_reduced(n->in[i], left)) return true;
-  return false;
+// The reduction of rows of scores that maps make n of; null: there is none.
+const Node *turned_reduced(const Node *n, int *left) {
+  if (--*left < 0) return NULL;
+  if (n->op->cls == OpReduce)
+    return n->attr.axes >> (n->type.rank - 1) & reshape_scores(n->in[0]) ? n : NULL;
+  const Node *found = NULL;
+  for (int i = 0; n->op->cls == OpMap && i < n->nin && !found; i++)
+    found = turned_reduced(n->in[i], left);
+  return found;
 }
 
 // Does n have scores, or what is made of them, in another order of their rows or columns?
@@ -174,14 +176,14 @@ Node *scores_turned(Graph *to, Node *n) {
   if (n->op->cls == OpMap && n->op->typing != TypeDraw) {
     for (int i = 0; i < n->nin; i++)
       if (n->in[i]->type.rank == n->type.rank && moves_scores(n->in[i]) &&
-          has_reduced(n->in[i]->in[0], &left)) {
+          turned_reduced(n->in[i]->in[0], &left)) {
         Order order = order_of(n->in[i]);
         return moved(to, n, &order);
       }
     return NULL;
   }
   bool alone = reshape_turns(n) && n->in[0]->op->cls == OpMap && is_alone(n->in[0]) &&
-               reshape_scores(n->in[0]) && !has_reduced(n->in[0], &left) && left >= 0;
+               reshape_scores(n->in[0]) && !turned_reduced(n->in[0], &left) && left >= 0;
   Order order = exchanged(n->type.rank);
   left = kMostDeep;
   return alone ? back(to, n->in[0], &order, &left) : NULL;

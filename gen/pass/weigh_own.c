@@ -4,6 +4,8 @@
 
 // ---- scores of its own --------------------------------------------------------------------------
 
+enum { kMostAround = 16 }; // nodes of what is spread
+
 // By id in the graph before: rows' values in 32 bits, and one over them; what the product at hand
 // has copied.
 typedef struct Copies {
@@ -94,8 +96,30 @@ static Node *own_view(Graph *to, Node *old, bool again) {
   return own_moves(to, old, from);
 }
 
-// What scores are combined with, as another shape of what is in memory: no kernel copies it.
+// Is n a map of what is smaller, or of positions, maybe in another shape?
+static bool is_spread(const Arch *arch, const Node *n, int *left) {
+  bool spread = --*left > 0 && (chain_is_cheap(arch, n) || chain_is_shape(n));
+  for (int i = 0; i < n->nin && spread; i++) {
+    const Node *in = n->in[i];
+    spread = node_is_computed(in) || !chain_is_large(in, n) || is_spread(arch, in, left);
+  }
+  return spread;
+}
+
+static Node *own_spread(Graph *to, Node *old) {
+  Node *in[MaxInputs];
+  for (int i = 0; i < old->nin; i++) {
+    Node *x = old->in[i];
+    in[i] = node_is_computed(x) || !chain_is_large(x, old) ? x->subst : own_spread(to, x);
+  }
+  return chain_copy(to, old, in);
+}
+
+// What scores are combined with, as another shape of what is in memory: no kernel copies it. What
+// is smaller is spread in each kernel.
 static Node *own_shape(Graph *to, Node *old) {
+  int left = kMostAround;
+  if (chain_is_shape(old) && is_spread(to->c->options.arch, old, &left)) return own_spread(to, old);
   const Node *from = old;
   while (is_view(from) && view_same_memory(from)) from = from->in[0];
   return own_moves(to, old, from);

@@ -199,6 +199,42 @@ function forms.channels_keys() -- first, too
   local x, y, z = channels()
   return z:bmm((turned(y):bmm(x) * scale):softmax(2))
 end
+-- scores that are seen as a grid: rows of 3 x 11 queries, 6 x 8 keys
+local function grid() return input("k_grid", {B, H, 6, 8, D}), input("v_grid", {B, H, 6, 8, W}) end
+function forms.decomposed() -- positions, of products of queries, as those of SAM and MViT
+  local x, k5, v5 = flat(q), grid()
+  local y, z = k5:view(B * H, 48, D), v5:view(B * H, 48, W)
+  local of_row = nn.einsum("bhwc,hkc->bhwk", x:view(B * H, 3, 11, D), input("rel_h", {3, 6, D}))
+  local of_column = nn.einsum("bhwc,wkc->bhwk", x:view(B * H, 3, 11, D), input("rel_w", {11, 8, D}))
+  local s = (x * scale):bmm(turned(y)):view(B * H, 3, 11, 6, 8)
+  s = s + of_row:unsqueeze(5) + of_column:unsqueeze(4)
+  return heads(s:view(B * H, N, 48):softmax():bmm(z))
+end
+function forms.grid_bias() -- of rows and columns, and some rows are hidden
+  local k5, v5 = grid()
+  local s = (q:matmul(turned(k5:flatten(3, 4))) * scale):view(B, H, 3, 11, 6, 8)
+  s = s + input("of_rows", {H, 3, 1, 6, 1}) + input("of_columns", {H, 1, 11, 1, 8})
+  s = s:masked_fill(nn.index({6, 1}, 1):gt(nn.index({3, 1, 1, 1}, 1) + 2), -math.huge)
+  return s:view(B, H, N, 48):softmax():matmul(v5:flatten(3, 4))
+end
+function forms.both_axes() -- of keys, under one softmax
+  local k5, v5 = grid()
+  local s = nn.einsum("bhnd,bhijd->bhnij", q, k5) * scale
+  local e = (s - s:amax({4, 5}, true)):exp()
+  return nn.einsum("bhnij,bhijw->bhnw", e / e:sum({4, 5}, true), v5)
+end
+function forms.both_axes_flat()
+  local k5, v5 = grid()
+  local s = nn.einsum("bhnd,bhijd->bhnij", q, k5) * scale + input("of_key", {1, 6, 1})
+  local p = s:flatten(4, 5):softmax():view(B, H, N, 6, 8)
+  return nn.einsum("bhnij,bhijw->bhnw", p, v5)
+end
+function forms.grids() -- of queries, too, with heads that come last
+  local x, y = input("q_last", {B, 3, 11, H, D}), input("k_last", {B, 6, 8, H, D})
+  local s = nn.einsum("bxyhd,bijhd->bhxyij", x, y) * scale
+  local p = s:flatten(5, 6):log_softmax():exp():view(B, H, 3, 11, 6, 8)
+  return nn.einsum("bhxyij,bijhw->bxyhw", p, input("v_last", {B, 6, 8, H, W}))
+end
 -- a key of each head that has no value, with whose score that of others is shifted
 local function with_sink(shifted)
   local s = scores()

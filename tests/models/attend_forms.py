@@ -18,7 +18,31 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "ke": (B, M, 2, D), "ve": (B, M, 2, W), "q1": (1, H, N, D), "kb": (1, H, M, D),
           "vb": (1, H, M, W), "qc": (B, D, N), "kc": (B, D, M), "vc": (B, W, M),
           "bias_last": (N, M, H), "qd": (B, 2 * H, N, D), "kd": (B, 2 * H, M, D),
-          "q8": (B, H, N, 8), "k8": (B, 1, M, 8)}
+          "q8": (B, H, N, 8), "k8": (B, 1, M, 8),
+          "k_grid": (B, H, 6, 8, D), "v_grid": (B, H, 6, 8, W), "rel_h": (3, 6, D),
+          "rel_w": (11, 8, D), "of_rows": (H, 3, 1, 6, 1), "of_columns": (H, 1, 11, 1, 8),
+          "of_key": (1, 6, 1), "q_last": (B, 3, 11, H, D), "k_last": (B, 6, 8, H, D),
+          "v_last": (B, 6, 8, H, W)}
+
+
+def of_grids(form, x):
+    """Those whose scores are seen as a grid."""
+    if form == "grids":
+        s = torch.einsum("bxyhd,bijhd->bhxyij", x["q_last"], x["k_last"]) * D ** -0.5
+        p = s.flatten(4).softmax(-1).view(s.shape)
+        return torch.einsum("bhxyij,bijhw->bxyhw", p, x["v_last"])
+    q = x["q"].view(B, H, 3, 11, D)
+    s = torch.einsum("bhxyd,bhijd->bhxyij", q, x["k_grid"]) * D ** -0.5
+    if form == "decomposed":
+        s = s + torch.einsum("byhwc,hkc->byhwk", q, x["rel_h"])[..., None]
+        s = s + torch.einsum("byhwc,wkc->byhwk", q, x["rel_w"])[..., None, :]
+    elif form == "grid_bias":
+        hidden = torch.arange(6)[:, None] > torch.arange(3)[:, None, None, None] + 2
+        s = (s + x["of_rows"] + x["of_columns"]).masked_fill(hidden, -torch.inf)
+    elif form == "both_axes_flat":
+        s = s + x["of_key"]
+    p = s.flatten(4).softmax(-1).view(B, H, N, 48)
+    return p @ x["v_grid"].flatten(2, 3)
 
 
 def wanted(form, x):
@@ -33,6 +57,8 @@ def wanted(form, x):
     def masked(seen, otherwise):
         return s.masked_fill(~seen, otherwise)
 
+    if form in ("decomposed", "grid_bias", "both_axes", "both_axes_flat", "grids"):
+        return (of_grids(form, x),)
     if form == "two_values":
         return weigh(s), weigh(s, x["v2"])
     if form == "two_masks":
