@@ -48,13 +48,24 @@ static bool is_product(const Attention *a, const Node *n) {
   return n == a->product[0] || (a->nproducts > 1 && n == a->product[1]);
 }
 
+// Are elements of what n reads where they are of n? Behind other moves conditions are of others.
+static bool keeps_places(const Node *n) {
+  if (n->op->cls != OpMove) return true;
+  const Type *in = &n->in[0]->type, *out = &n->type;
+  bool same = n->op->form == MoveReshape && in->rank <= out->rank;
+  for (int d = 1; same && d <= out->rank; d++)
+    same = out->dim[out->rank - d] == (d <= in->rank ? in->dim[in->rank - d] : 1);
+  return same;
+}
+
 // Which nodes of the group does the score read, and which of these are made of the product?
 static void mark(const Group *g, bool *read, bool *made) {
   const Attention *a = g->attention;
   for (int i = 0; i < g->nnodes; i++) read[i] = made[i] = false;
   for (int i = g->nnodes - 1; i >= 0; i--) {
     read[i] = read[i] || g->nodes[i] == a->score;
-    for (int j = 0; read[i] && !is_product(a, g->nodes[i]) && j < g->nodes[i]->nin; j++) {
+    bool follows = read[i] && !is_product(a, g->nodes[i]) && keeps_places(g->nodes[i]);
+    for (int j = 0; follows && j < g->nodes[i]->nin; j++) {
       int at = place_in(g, g->nodes[i]->in[j]);
       if (at >= 0) read[at] = true;
     }
