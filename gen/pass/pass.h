@@ -222,14 +222,13 @@ void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), mer
     sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g); // a file each
 
 // ---- chain.c, late.c, gain.c -------------------------------------------------------------------
-typedef struct Late Late;
-bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);
-bool chain_is_shape(const Node *n);              // of what maps make
-Node *chain_copy(Graph *to, Node *n, Node **in); // of these inputs, for one reader
+typedef struct Late Late; // chain_is_shape: is it another shape of what maps make?
+bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n),
+    chain_is_shape(const Node *n);
 Late *late_begin(const Graph *g, bool *stored); // levels alone; stored: by id
 void late_find(Late *late, const Graph *g);     // the rest; adds to `stored`
 bool late_wants(const Late *late, const Node *map, const Node *n); // should map compute n itself?
-Node *late_copy(Graph *to, const Late *late, Node *old);           // from its root on
+Node *chain_copy(Graph *, Node *n, Node **in), *late_copy(Graph *, const Late *, Node *); // for one
 bool late_sums_columns(const Late *late, const Node *n); // may a product's own kernel sum it?
 bool gain_is_small(const Arch *arch, const Group *k); // is its launch what it costs?
 double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value

@@ -24,7 +24,8 @@ bool grid_run(const Type *a, const Type *b, GridRun *r) {
 }
 
 // Along the dimensions of run r of `full`, to which x broadcasts: does it vary, does it stay?
-static void along_run(const Type *x, const Type *full, const GridRun *r, bool *varies, bool *stays) {
+static void along_run(const Type *x, const Type *full, const GridRun *r, bool *varies,
+                      bool *stays) {
   int before = full->rank - x->rank;
   *varies = *stays = false;
   for (int d = r->i; d < r->i_end; d++) {

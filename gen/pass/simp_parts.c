@@ -1,7 +1,7 @@
-// simp_parts.c: a rule of simp.c about derivatives of biases of scores that are seen as a grid: sums
-// of weights over a part of the dimensions that keys, or rows, are seen as. They are products of the
-// weights with a matrix of ones and zeros, which says what each key, or row, is a part of: products
-// that weigh rows, for which weights are never in memory (weigh.c).
+// simp_parts.c: a rule of simp.c about derivatives of biases of scores that are seen as a grid:
+// sums of weights over a part of the dimensions that keys, or rows, are seen as. They are products
+// of the weights with a matrix of ones and zeros, which says what each key, or row, is a part of:
+// products that weigh rows, for which weights are never in memory (weigh.c).
 #include "pass.h"
 
 #include <string.h>
@@ -177,7 +177,8 @@ static Node *rest_summed(Graph *to, const Parts *p, Node *x, int from, int end, 
 
 static Node *times(Graph *to, Node *weights, Node *by) {
   int left = kMostSearched;
-  const Node *like = reshape_product(reshape_turns(weights) ? weights->in[0] : weights, NULL, &left);
+  const Node *of = reshape_turns(weights) ? weights->in[0] : weights;
+  const Node *like = reshape_product(of, NULL, &left);
   Node *in[2] = {weights, by};
   return like ? simp_make(to, like->op, 2, in, &like->attr, like) : NULL;
 }
