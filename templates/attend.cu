@@ -39,7 +39,7 @@ constexpr int kThreads = $(k.threads);
 //@ end
 constexpr int kBlocksPerSm = $(k.blocks);
 constexpr float kScale = $(k.scale), kLog2e = 1.4426950408889634f;  // of what `score` gives
-constexpr int kSlack = $(k.weighing and 0 or 8);  // a power is at most 2 to this
+constexpr int kSlack = $((k.weighing or k.counted) and 0 or 8);  // a power is at most 2 to this
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
@@ -125,6 +125,13 @@ $(k.plain.body)
     return $(k.plain.value);
   };
 //@ end
+//@ if k.counted then
+  auto counted = [&](int m, int key, float power) {  // what is summed up of it
+$(k.counted.decode)
+$(k.counted.body)
+    return $(k.counted.value);
+  };
+//@ end
 //@ if k.weighing then
   auto weighed = [&](int m, int key, float power) {
 $(k.weighing.decode)
@@ -153,7 +160,14 @@ $(k.weighing.body)
   };
   // Scores become weights.
   auto power = [&](Warp &warp, int tile, int part, Warp::Part &of) {
+//@ if k.counted then
+    warp.template power<false>(of, kScale * kLog2e);
+    apply_scores<Warp::Tile, kM, kKeys, kTileKeys>(
+        of.scores, m0 + row0, tile * kTileKeys + part * kPartKeys, counted);
+    warp.add_up(of);
+//@ else
     warp.power(of, kScale * kLog2e);
+//@ end
 //@ if k.weighing then
     apply_scores<Warp::Tile, kM, kKeys, kTileKeys$(k.by_keys)>(
         of.scores, m0 + row0, tile * kTileKeys + part * kPartKeys, weighed);

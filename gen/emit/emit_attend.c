@@ -43,27 +43,20 @@ static void put_score(AttendText *t, const char *name, const Masking *holding) {
   lua_setfield(t->e->c->lua, -2, name);
 }
 
-// Does this step apply to each element, not to rows?
-static bool is_elementwise(const Attention *a, const Weighing *w) {
-  for (int i = 0; i < w->node->nin; i++)
-    if (i != w->heavy && !node_is_literal(w->node->in[i]) && !attend_is_row(a, w->node->in[i]))
-      return true;
-  return false;
-}
-
 // What the step makes of `value`, which the power has become.
 static const char *weighed(Scope *s, const Weighing *w, const Index *at, const char *value) {
   expr_bind(s, w->node->in[w->heavy], at, value);
   return expr_value(s, w->node, at);
 }
 
-static void put_weight(AttendText *t) {
+// Steps from `first` down to `end` of those that apply to elements; nothing if there are none.
+static void put_steps(AttendText *t, const char *name, int first, int end) {
   const Attention *a = t->e->g->attention;
   Scope s = attend_scope(t);
   const char *value = "power";
   int count = 0;
-  for (int i = a->nsteps - 1; i >= 0; i--) {
-    if (!is_elementwise(a, &a->step[i])) continue;
+  for (int i = first; i >= end; i--) {
+    if (!attend_is_elementwise(a, &a->step[i])) continue;
     value = weighed(&s, &a->step[i], t->element, value);
     count++;
   }
@@ -73,7 +66,15 @@ static void put_weight(AttendText *t) {
   }
   lua_newtable(t->e->c->lua);
   attend_put_function(t, &s, value);
-  lua_setfield(t->e->c->lua, -2, "weighing");
+  lua_setfield(t->e->c->lua, -2, name);
+}
+
+// What is summed up of a power, and what of that weighs values.
+static void put_weight(AttendText *t) {
+  const Attention *a = t->e->g->attention;
+  int last = a->nsteps - 1;
+  put_steps(t, "counted", last, a->nsteps - a->counted);
+  put_steps(t, "weighing", last - a->counted, 0);
 }
 
 // ---- rows --------------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ static void put_row(AttendText *t) {
   for (int i = a->nsteps - 1; i >= 0; i--) {
     const Weighing *w = &a->step[i];
     bool converts = w->node->op->flags & FlagCopy || w->node->op->typing == TypeConvert;
-    if (!converts && !is_elementwise(a, w)) value = weighed(&s, w, at, value);
+    if (!converts && !attend_is_elementwise(a, w)) value = weighed(&s, w, at, value);
   }
   put_row_outputs(t, &s, at);
   for (int i = 0; i < a->nsteps; i++)

@@ -202,7 +202,8 @@ static int lua_trains(lua_State *lua) { // trains(): are the entries train and e
   return 1;
 }
 
-// node(tensor) -> {op, class, form, inputs, stops, grad (of its row), its attributes}
+// node(tensor) -> {op, class, form, inputs, stops, grad (of its row), value (of a number), its
+// attributes}
 static int lua_node(lua_State *lua) {
   Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
   lua_newtable(lua);
@@ -214,6 +215,10 @@ static int lua_node(lua_State *lua) {
   lua_setfield(lua, -2, "form");
   lua_pushboolean(lua, n->op->cls == OpSource || n->op->flags & FlagStop);
   lua_setfield(lua, -2, "stops");
+  if (node_is_literal(n)) {
+    lua_pushnumber(lua, n->attr.value);
+    lua_setfield(lua, -2, "value");
+  }
   if (n->op->grad != LUA_NOREF) {
     lua_rawgeti(lua, LUA_REGISTRYINDEX, n->op->grad);
     lua_setfield(lua, -2, "grad");

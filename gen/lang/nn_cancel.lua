@@ -28,6 +28,18 @@ function changes.reduce_sum(a) return a == "factor" and a end
 function changes.reduce_lse(a) return a == "sum" and a end
 changes.reduce_expsum = changes.exp -- the largest element is taken for a constant
 
+-- Of `where`: of both, or of one where the other is a number that does not change so either.
+local function change_of_choice(of, node, nodes)
+  local a, b = of[2], of[3]
+  if a and b then return a == b and a end
+  if not (a or b) then return nil end
+  local other = nodes[core.id(node.inputs[a and 3 or 2])]
+  local number = other and other.value
+  local kind = a or b
+  if kind == "factor" then return number == 0 and kind end
+  return math.abs(number or 0) == math.huge and kind
+end
+
 -- Along which dimensions of y, a bit each, x is the same.
 local function axes_along(x, y)
   local from, to, bits = shape(x), shape(y), 0
@@ -38,7 +50,7 @@ local function axes_along(x, y)
 end
 
 -- That of a node; change: by id, of what it reads.
-local function change_of(node, change, axes)
+local function change_of(node, change, axes, nodes)
   local of, rank = {}, nil
   for i, x in ipairs(node.inputs) do
     of[i] = change[core.id(x)]
@@ -46,6 +58,7 @@ local function change_of(node, change, axes)
     rank = of[i] and #shape(x) or rank
   end
   if not core.dtype(node.tensor):find("f") then return nil end -- no derivative passes
+  if node.op == "where" and not node.rule then return change_of_choice(of, node, nodes) end
   local rule = not node.rule and changes[node.op]
   if not rule or (node.axes or 0) & ~axes ~= 0 then return false end
   return rule(of[1], of[2])
@@ -81,7 +94,7 @@ function tools.cancels(nodes)
       local first = math.huge -- what it reads has been asked
       for id in pairs(waiting) do first = math.min(first, id) end
       waiting[first], count = nil, count + 1
-      local made = change_of(nodes[first], change, axes)
+      local made = change_of(nodes[first], change, axes, nodes)
       if made == false or count > kMostReaders or (made and not wait(first)) then return false end
       change[first] = made
     end

@@ -16,6 +16,7 @@
 typedef struct Search {
   Attention a;
   Node *last;             // the second product
+  bool sums;              // is any sum known, so that a.counted is?
   const char *refused;    // null: it is attention, as far as is known
   Node *node[kMostNodes]; // what would be in the kernel besides both products
   int count;
@@ -122,13 +123,35 @@ static bool find_product(Search *s) {
 
 // ---- values of rows ----------------------------------------------------------------------------
 
+// Does this step apply to each element, not to rows?
+bool attend_is_elementwise(const Attention *a, const Weighing *w) {
+  for (int i = 0; i < w->node->nin; i++)
+    if (i != w->heavy && !node_is_literal(w->node->in[i]) && !attend_is_row(a, w->node->in[i]))
+      return true;
+  return false;
+}
+
+// How many steps, to each element, make x of the powers; -1: it is none of these.
+static int steps_to(const Search *s, const Node *x) {
+  if (x == s->a.power) return 0;
+  for (int i = s->a.nsteps - 1; i >= 0; i--) {
+    if (!attend_is_elementwise(&s->a, &s->a.step[i])) return -1;
+    if (s->a.step[i].node == x) return s->a.nsteps - i;
+  }
+  return -1;
+}
+
 // A reduction that the kernel makes: of the score its largest element, or what that and the sum of
-// exp(x - largest) give; of the powers the sum.
-static bool is_known(const Search *s, const Node *n) {
+// exp(x - largest) give; the sum of the powers, or of what steps make of these: of one of them.
+static bool is_known(Search *s, const Node *n) {
   if (n->op->cls != OpReduce || n->attr.axes != 1 << s->a.key) return false;
   const Node *x = uncopied(n->in[0]);
-  if (x == uncopied(s->a.score)) return n->op->flags & (FlagMax | FlagOnline);
-  return x == s->a.power && n->op->flags & FlagAdd;
+  bool scores = x == uncopied(s->a.score), sums = n->op->flags & FlagAdd;
+  if (scores && n->op->flags & FlagMax) return true;
+  int steps = scores && n->op->flags & FlagOnline ? 0 : sums ? steps_to(s, x) : -1;
+  if (steps < 0 || (s->sums && steps != s->a.counted)) return false;
+  s->sums = true, s->a.counted = steps;
+  return true;
 }
 
 static bool depends_on_product(const Search *s, const Node *n) {
@@ -141,7 +164,11 @@ static bool include_row(Search *s, Node *n) {
   if (!attend_is_row(&s->a, n))
     return refuse(s, "the weights are more than a softmax of one product");
   if (is_known(s, n)) {
-    for (Node *x = n->in[0]; x != s->a.product[0] && !includes(s, x); x = x->in[0])
+    Node *x = n->in[0];
+    for (; x->op->flags & FlagCopy && x->op->cls == OpMap; x = x->in[0])
+      if (!include(s, x)) return false;
+    if (steps_to(s, x) > 0) return include(s, n); // include_steps has these
+    for (; x != s->a.product[0] && !includes(s, x); x = x->in[0])
       if (!include(s, x)) return false;
     return include(s, n);
   }

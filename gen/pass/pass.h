@@ -107,9 +107,8 @@ typedef struct Tail {       // of a product's result: moves, and maps of where t
 } Tail;
 
 // Attention: what a row of weights becomes of the values, out = weight v. attend.c: weight is
-// exp(score - shift) after `step`, and score a map of q k^T. weigh.c: it is any map of one or two
-// products and of values of rows in memory (nsteps -1), `score` one that makes it 0 at -inf; a sum
-// of weights has no v.
+// exp(score - shift) after `step`, and score a map of q k^T. weigh.c: it is any map of products and
+// of rows in memory (nsteps -1), `score` one that makes it 0 at -inf; a sum of weights has no v.
 enum { kRowTail = -1, kFootTail = -2, kLoadTail = -3 }; // Node.tail of rows, columns, loads
 typedef enum HeadsUse { NoHeads, MakesScores, WeighsHeads } HeadsUse; // what products do
 enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1, kMostKeyValues = 4 };
@@ -122,7 +121,7 @@ typedef struct Attention {
   bool turned[kMostScores];                           // the product's rows are what is summed over
   int nproducts, noperands;
   Weighing step[kMostWeighings];
-  int nsteps, key;           // key: the dimension of scores that rows run along
+  int nsteps, counted, key; // the last `counted` steps precede sums; key: along which rows run
   int place[MaxRank];        // the dimension of the weights that each of the scores' is
   Node *operand[kMostHeads]; // q and k of each product, or k and q where it is turned; then v
   int along[kMostHeads];     // the dimension of each that a head's elements are along
@@ -259,7 +258,8 @@ void tail_pair(Graph *g, Group *k), twins_find(Graph *g, Group *k); // of a prod
 const Node *attend_product(Node *last); // that makes the scores; null: it weighs nothing by them
 HeadsUse *attend_products(const Graph *g); // by id: of what may become attention. For layout
 void attend_find(Graph *g, Group *k); // makes a product alone in its group attention, if it is
-bool attend_is_row(const Attention *a, const Node *n); // is it one value for a row of scores?
+bool attend_is_row(const Attention *a, const Node *n), // is it one value for a row of scores?
+    attend_is_elementwise(const Attention *a, const Weighing *w); // does it go by elements?
 const char *attend_joins(const Group *k, const Node *n); // the rule for maps behind it
 // How many elements an asynchronous copy takes of operand i, with where they lie; 0: none can.
 int attend_piece(const Group *, const Attention *, int i, int64_t stride[MaxRank], int64_t *offset,

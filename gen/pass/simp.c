@@ -340,7 +340,7 @@ static SimpRule *const rules[] = {
     repeats_read,     rows_apart,      rows_summed,        products_joined,
     memories_whole,   memories_summed, concat_apart,       slice_apart,
     batches_in_order, powers_factored, weights_cut,        grids_last,
-    parts_summed,
+    parts_summed,     sums_once,
 };
 
 // What the rule gives, unless it would compute in another dtype what n or a map of n computes: u8

@@ -32,7 +32,7 @@ const Node *reshape_product(const Node *n, const Node *but, int *left);
 SimpRule concat_simpler;                                           // simp_concat.c
 SimpRule batches_in_order, rows_summed, concat_apart, slice_apart, weights_cut; // simp_batches.c
 SimpRule powers_plain, powers_factored, nan_of_row, weights_apart, scale_behind, sum_inside,
-    repeats_read, products_joined; // simp_scores.c
+    sums_once, repeats_read, products_joined; // simp_scores.c
 SimpRule scores_turned; // simp_turned.c
 const Node *turned_reduced(const Node *n, int *left); // rows of scores that maps make n of; null
 SimpRule grids_last, parts_summed; // simp_grids.c, simp_parts.c

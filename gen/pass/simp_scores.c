@@ -47,6 +47,8 @@ static Node *unturned(Node *x) {
   return reshape_turns(x) ? x->in[0] : x;
 }
 
+static Node *softmax_sum(const Node *n);
+
 // What it divides is made to sum up to 1, as by softmax.
 static bool is_normalised(const Node *x) {
   return x->op->flags & FlagDiv && x->in[1]->op->cls == OpReduce && x->in[1]->in[0] == x->in[0];
@@ -124,14 +126,45 @@ Node *weights_apart(Graph *to, Node *n) {
   return NULL;
 }
 
-// (e v) / r = (e / r) v, where r is the sum of the powers e of a row.
+// Is r made, by maps, of a sum of the rows of w and of nothing else of rows?
+static bool is_of_sum(const Node *r, const Node *w) {
+  if (r->op->cls == OpReduce)
+    return r->op->flags & FlagAdd && r->in[0] == w && r->attr.axes == 1 << (w->type.rank - 1);
+  bool found = false;
+  for (int i = 0; r->op->cls == OpMap && i < r->nin; i++) {
+    if (node_is_literal(r->in[i])) continue;
+    if (!is_of_sum(r->in[i], w)) return false;
+    found = true;
+  }
+  return found;
+}
+
+// (w v) / r = (w / r) v, where r is made of the sums of rows of w, in which powers are factors.
 Node *sum_inside(Graph *to, Node *n) {
   Node *y = is_map(n, FlagDiv) ? n->in[0] : NULL, *r = y ? n->in[1] : NULL;
-  if (!y || !reshape_batched(y) || y->uses > 1 || r->op->cls != OpReduce ||
-      !(r->op->flags & FlagAdd) || r->in[0] != y->in[0] || !is_map(r->in[0], FlagExp) ||
-      r->attr.axes != 1 << (y->type.rank - 1) || !type_same_shape(&n->type, &y->type))
+  if (!y || !reshape_batched(y) || y->uses > 1 || !sum_power(y->in[0]) ||
+      !is_of_sum(r, y->in[0]) || !type_same_shape(&n->type, &y->type))
     return NULL;
   return with_operand(to, y, 0, make2(to, n->op, y->in[0], r, y->in[0]));
+}
+
+// (p m) / sum(p m) = (e m) / sum(e m), where p = e / r is a softmax, and m says what is left of it.
+Node *sums_once(Graph *to, Node *n) {
+  Node *w = is_map(n, FlagDiv) ? n->in[0] : NULL, *in[MaxInputs], *sum;
+  bool chooses = w && w->op->typing == TypeWhere;
+  if (!w || !is_normalised(n) || w->op->cls != OpMap || !(chooses || w->op->flags & FlagMul) ||
+      n->in[1]->attr.axes != 1 << (w->type.rank - 1) || !reshape_scores(w))
+    return NULL;
+  for (int i = chooses; i < w->nin; i++) {
+    const Node *p = w->in[i], *other = chooses ? w->in[3 - i] : NULL;
+    if (other && !(node_is_literal(other) && other->attr.value == 0)) continue;
+    if (!type_same_shape(&p->type, &w->type) || !softmax_sum(p)) continue;
+    for (int j = 0; j < w->nin; j++) in[j] = j == i ? p->in[0] : w->in[j];
+    w = simp_make(to, w->op, w->nin, in, &w->attr, w);
+    sum = simp_make(to, n->in[1]->op, 1, &w, &n->in[1]->attr, n->in[1]);
+    return make2(to, n->op, w, sum, n);
+  }
+  return NULL;
 }
 
 // ---- exponentials -------------------------------------------------------------------------------

@@ -119,16 +119,23 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       for (int c = 0; c < kOuts; ++c) Sums::out(r, c) *= part.factor[r];
   }
 
-  // Scores become 2^(scale * (score - the row's base)).
-  __device__ __forceinline__ void power(Part &part, float scale) {
+  // Scores become 2^(scale * (score - the row's base)). Unless kSums, add_up is called for what
+  // they become then.
+  template <bool kSums = true> __device__ __forceinline__ void power(Part &part, float scale) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
 #pragma unroll
       for (int c = 0; c < kKeys; ++c) {
         float &score = Tile::at(part.scores, r, c);
         score = nn_exp2_fast(nn_fma(score, scale, -part.less[r]));
-        sum[r] += score;
+        if (kSums) sum[r] += score;
       }
+  }
+  __device__ __forceinline__ void add_up(Part &part) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+#pragma unroll
+      for (int c = 0; c < kKeys; ++c) sum[r] += Tile::at(part.scores, r, c);
   }
 
   // The base is taken from the scores of row r if their products with the scale are far from 0.

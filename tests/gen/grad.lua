@@ -42,6 +42,17 @@ function cases.cancelled() -- by softmax, twice too
   local e = d:exp()
   return (d - d:amax(2, true)):log_softmax() * c(3, 5) + e / e:sum(2, true)
 end
+function cases.cancelled_masked() -- by softmax of what a condition leaves
+  local x, m = a(3, 5), nn.index({3, 5}, 2):le(nn.index({3, 5}, 1) + 1)
+  local e = nn.where(m, (x - x:amax(2, true)):exp(), 0)
+  local f = nn.where(m, x - x:amax(2, true), -math.huge):exp()
+  return e / e:sum(2, true) * b(3, 5) + f / f:sum(2, true) * c(3, 5)
+end
+function cases.not_cancelled_masked() -- by a softmax of two
+  local x, m = a(3, 5), nn.index({3, 5}, 2):le(nn.index({3, 5}, 1) + 1)
+  local e = nn.where(m, (x - x:amax(2, true)):exp(), 0.5)
+  return e / e:sum(2, true) * b(3, 5)
+end
 function cases.not_cancelled() -- by sums along another axis, of more, or where more is read
   local x = a(3, 5)
   local d = x - x:amax(2, true)

@@ -5,7 +5,8 @@
 
 static const char *const cases[] = {
     "add", "mul", "shared", "functions", "choices", "sums", "extremes", "norms", "softmax",
-    "cancelled", "not_cancelled", "not_cancelled_alone", "prod", "scan", "products", "log_sums",
+    "cancelled", "cancelled_masked", "not_cancelled", "not_cancelled_masked",
+    "not_cancelled_alone", "prod", "scan", "products", "log_sums",
     "log_sums_twice", "log_sums_thrice", "matmul", "batched", "conv", "transposed",
     "filter", "pooled", "max_pooled", "max_pooled_over", "max_pooled_dilated", "max_pooled_dense",
     "moved", "gathered", "chosen", "top", "network", "twice", "batch_norm",

@@ -71,6 +71,10 @@ local forms = {
   dropped = function()
     return nn.where(nn.random({N, M}, {kind = "bernoulli", p = 0.5}), softmax(s), 0)
   end,
+  counted = function() -- what is summed up are powers of which some are left out
+    local e = (s - s:amax(-1, true)):exp() * key:le(last):to("f32")
+    return e / (e:sum(-1, true) + 1e-3) * (key % 5):lt(4):to("f32") -- and of these again some
+  end,
   sink = function() -- a key that all see, which has no value: its weight is cut away
     return softmax(nn.concat({s, nn.input("sink", {B, H, N, 1})}, -1)):slice(-1, 1, M)
   end,

@@ -65,6 +65,29 @@ function forms.flat_nan()
   local p = flat(hidden()):softmax()
   return heads(p:masked_fill(p:isnan(), 0):bmm(flat(v)))
 end
+-- of which some powers are left out
+function forms.powers_masked()
+  local s = scores()
+  local e = (s - s:amax(-1, true)):exp() * key:le(row + 3):float()
+  return over_sum(e):matmul(v)
+end
+function forms.powers_chosen() -- five rows have none
+  local s = scores()
+  local e = nn.where(key:le(row - 5), (s - nn.stop_gradient(s:amax(-1, true))):exp(), 0)
+  return e:matmul(v) / (e:sum(-1, true) + 1e-6)
+end
+function forms.powers_filled()
+  local s = scores()
+  return over_sum((s - s:amax(-1, true)):exp():masked_fill(key:gt(row + 3), 0)):matmul(v)
+end
+function forms.powers_weighed() -- by numbers from 0 to 1, and rows are kept from 0
+  local s = scores()
+  local e = (s - nn.stop_gradient(s:amax(-1, true))):exp() * input("policy", {B, 1, 1, M}):sigmoid()
+  return (e / e:sum(-1, true):clamp{min = 1e-6}):matmul(v)
+end
+function forms.summed_again()
+  return over_sum(scores():softmax() * key:le(row + 3):float()):matmul(v)
+end
 -- softmax by hand
 function forms.exp() return over_sum(scores():exp()):matmul(v) end
 function forms.exp_shifted()

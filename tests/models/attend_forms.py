@@ -21,7 +21,7 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "q8": (B, H, N, 8), "k8": (B, 1, M, 8),
           "k_grid": (B, H, 6, 8, D), "v_grid": (B, H, 6, 8, W), "rel_h": (3, 6, D),
           "rel_w": (11, 8, D), "of_rows": (H, 3, 1, 6, 1), "of_columns": (H, 1, 11, 1, 8),
-          "of_key": (1, 6, 1), "q_last": (B, 3, 11, H, D), "k_last": (B, 6, 8, H, D),
+          "policy": (B, 1, 1, M), "of_key": (1, 6, 1), "q_last": (B, 3, 11, H, D), "k_last": (B, 6, 8, H, D),
           "v_last": (B, 6, 8, H, W)}
 
 
@@ -71,6 +71,15 @@ def wanted(form, x):
         return weigh(s), s
     if form in ("nan_to_num", "where_nan", "kept_numbers", "masked_twice", "flat_nan"):
         return (masked(key <= row - 5, -torch.inf).softmax(-1).nan_to_num(0) @ x["v"],)
+    if form in ("powers_masked", "powers_filled", "summed_again"):
+        return (weigh(masked(key <= row + 3, -torch.inf)),)
+    if form in ("powers_chosen", "powers_weighed"):
+        e = (s - s.amax(-1, keepdim=True)).exp()
+        if form == "powers_weighed":
+            e = e * x["policy"].sigmoid()
+            return (e / e.sum(-1, keepdim=True).clamp(min=1e-6) @ x["v"],)
+        e = e * (key <= row - 5)
+        return (e / (e.sum(-1, keepdim=True) + 1e-6) @ x["v"],)
     if form == "exp2_shifted":
         return (weigh(s * numpy.log(2)),)
     if form == "differential_heads":

@@ -46,6 +46,8 @@ parts() {
     N=3 M=4000 B=1 | grep -q '"tile": "[^"]* parts 16"'
 }
 ok "few rows are cut into parts of the keys" parts
+ok "sums of some of the powers, fp16" one counted N=70 M=90
+ok "sums of some of the powers, parts of the keys" one counted G=1 H=2 N=3 M=1000 B=1
 ok "parts without a key" one lengths G=1 H=2 N=3 M=1000 B=2 D=24
 # tuned TILE SETTINGS...: with this tile, as if it had been measured as the fastest.
 tuned() {

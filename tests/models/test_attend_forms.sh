@@ -49,7 +49,8 @@ for one in two_masks:2:6 differential:2:6 where_nan:1:3 both_scaled:1:3 log_soft
   turned_scores:1:3 heads_last:1:3 keys_outermost:1:3 rows:1:3 shared_q:1:3 shared_qv:1:3 \
   log_shared:1:3 sink:1:3 \
   positions_beside:1:5 einsum_groups:1:3 channels:1:3 \
-  both_axes:1:3 both_axes_flat:1:4 grids:1:3 grid_bias:1:5; do
+  both_axes:1:3 both_axes_flat:1:4 grids:1:3 grid_bias:1:5 powers_masked:1:3 \
+  powers_chosen:1:3 powers_filled:1:3; do
   few 13/3 derived || continue
   IFS=: read -r form attend weigh <<<"$one"
   ok "derivatives of $form" differentiated $form $attend $weigh

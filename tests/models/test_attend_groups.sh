@@ -41,6 +41,9 @@ parts=2 try "parts of the keys are joined" \
   attends 64x64 bf16 $shape form=causal N=70 M=500 D=64 W=80
 try "scores far from 0" attends 64x128 fp16 $shape form=far N=70 M=260 D=64 W=32
 try "rows without a key" attends 64x64 fp16 $shape form=lengths N=40 M=130 D=32 W=32
+try "some warps load, sums of some of the powers" \
+  attends 128x64 bf16 $shape form=counted N=140 M=200 D=64 W=64
+try "sums of some of the powers" attends 128x64 bf16 $shape form=counted N=129 M=129 D=32 W=64
 try "dropout" attends 128x64 bf16 $shape form=dropout N=129 M=129 D=64 W=64
 try "no key past the last one is asked for, where it ends with a part of a tile" \
   attends 64x128 fp16 form=documents B=2 H=4 G=2 N=65 M=64 D=16 W=16
