@@ -238,15 +238,26 @@ static Node *own_weights(Graph *to, Node *n, Node **in) {
   return all;
 }
 
-// From which values do maps and moves lead to outputs and to what is updated?
+// Does n read its input in memory: does it move or add up elements singly, or repeat them?
+static bool reads_memory(const Node *n, const Node *in) {
+  if (n->op->cls == OpScatter) return true;
+  if (n->op->cls == OpMap) return type_count(&in->type) < type_count(&n->type);
+  bool moves = n->op->cls == OpMove && (n->op->form >= MoveGather || n->nin == 1);
+  return moves && type_count(&in->type) != type_count(&n->type);
+}
+
+// From which values do maps and moves lead to outputs, to what is updated, and to what is in memory
+// for others, as distances of rows and keys that are shifted?
 static void find_leaves(const Graph *g, bool *leaves) {
   for (int i = 0; i < g->noutputs; i++) leaves[g->outputs[i].node->id] = true;
   for (int i = 0; i < g->nupdates; i++) leaves[g->updates[i].value->id] = true;
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
     bool each = leaves[i] && n->uses && (n->op->cls == OpMap || n->op->cls == OpMove);
-    for (int j = 0; j < n->nin && each; j++)
-      if (type_count(&n->in[j]->type) == type_count(&n->type)) leaves[n->in[j]->id] = true;
+    for (int j = 0; j < n->nin; j++) {
+      bool leads = each && type_count(&n->in[j]->type) == type_count(&n->type);
+      if (leads || (n->uses && reads_memory(n, n->in[j]))) leaves[n->in[j]->id] = true;
+    }
   }
 }
 

@@ -258,6 +258,18 @@ function forms.grids() -- of queries, too, with heads that come last
   local p = s:flatten(5, 6):log_softmax():exp():view(B, H, 3, 11, 6, 8)
   return nn.einsum("bhxyij,bijhw->bxyhw", p, input("v_last", {B, 6, 8, H, W}))
 end
+-- queries times relative positions, which the first two of Transformer-XL's tricks put in place
+function forms.relative_shift()
+  local x, z = input("k_own", {B, H, N, D}), input("v_own", {B, H, N, W})
+  local s = nn.pad(q:matmul(turned(input("distances", {N, D}))), {1, 0})
+  s = q:matmul(turned(x)) + s:view(B, H, N + 1, N):slice(3, 2, N + 1)
+  return nn.where(nn.index({N}, 1):le(row), s * scale, -math.huge):softmax():matmul(z)
+end
+function forms.relative_gathered() -- and, as DeBERTa's, from a table of a few
+  local ids = (key - row):clamp{min = -8, max = 8} + 8
+  local s = q:matmul(turned(input("few", {17, D}))):take_along(ids:expand{B, H, N, M}, 4)
+  return ((q:matmul(turned(k)) + s) * scale):softmax():matmul(v)
+end
 -- a key of each head that has no value, with whose score that of others is shifted
 local function with_sink(shifted)
   local s = scores()

@@ -21,6 +21,7 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "q8": (B, H, N, 8), "k8": (B, 1, M, 8),
           "k_grid": (B, H, 6, 8, D), "v_grid": (B, H, 6, 8, W), "rel_h": (3, 6, D),
           "rel_w": (11, 8, D), "of_rows": (H, 3, 1, 6, 1), "of_columns": (H, 1, 11, 1, 8),
+          "k_own": (B, H, N, D), "v_own": (B, H, N, W), "distances": (N, D), "few": (17, D),
           "policy": (B, 1, 1, M), "of_key": (1, 6, 1), "q_last": (B, 3, 11, H, D), "k_last": (B, 6, 8, H, D),
           "v_last": (B, 6, 8, H, W)}
 
@@ -80,6 +81,15 @@ def wanted(form, x):
             return (e / e.sum(-1, keepdim=True).clamp(min=1e-6) @ x["v"],)
         e = e * (key <= row - 5)
         return (e / (e.sum(-1, keepdim=True) + 1e-6) @ x["v"],)
+    if form == "relative_shift":
+        back = (torch.arange(N)[None, :] - row + N - 1).clamp(max=N - 1)
+        near = (x["q"] @ x["distances"].mT).gather(3, back.expand(B, H, N, N))
+        s = (x["q"] @ x["k_own"].mT + near) * scale
+        return (weigh(s.masked_fill(torch.arange(N) > row, -torch.inf), x["v_own"]),)
+    if form == "relative_gathered":
+        ids = (key - row).clamp(-8, 8) + 8
+        near = (x["q"] @ x["few"].mT).gather(3, ids.expand(B, H, N, M))
+        return (weigh(s + near * scale),)
     if form == "exp2_shifted":
         return (weigh(s * numpy.log(2)),)
     if form == "differential_heads":
