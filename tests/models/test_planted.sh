@@ -182,7 +182,8 @@ fault "contract: the staged outputs have no barrier" \
 fault "contract: the ring's barrier is missing" \
   templates/contract.cu 's/nn_sync();  \/\/ this block.*//' ring
 fault "contract: columns of taps outside the image count as inside" \
-  templates/parts/product_maps.cu 's/return bits;/return bits \& 31;/' run models/lenet.lua
+  templates/parts/product_maps.cu 's/return $(o.missing);/return ($(o.missing)) \& 31;/' \
+  run models/lenet.lua
 fault "mma, swapped: columns are not the rows that are staged" templates/lib/mma.cuh \
   's#return kSwapped ? .*: j;#return j;#' shapes fp16 "matmul 1 8 256 64 0 1"
 fault "mma: the halves of k of b exchanged" \
