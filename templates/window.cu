@@ -3,6 +3,10 @@
 constexpr int kThreads = $(k.threads);
 constexpr int kLanes = $(k.lanes);  // neighbouring channels per thread
 constexpr $(counter(k.count)) kCount = $(k.count);
+//@ if k.pixels > 1 then
+constexpr int kWidth = $(k.across), kChannels = $(k.channels);  // of the outputs
+//@ part("parts/window_pixels.cu")
+//@ else
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
@@ -50,3 +54,4 @@ $(k.body)
   }
 $(k.stores)
 }
+//@ end

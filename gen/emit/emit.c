@@ -124,8 +124,7 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   scope_free(s);
 }
 
-// Index variables of a domain; dimensions of size 1 are 0; the innermost carries the lane.
-static void lane_index(const Type *t, const char *const *names, Index *at) {
+void emit_lane_index(const Type *t, const char *const *names, Index *at) {
   for (int d = 0; d < t->rank; d++)
     at[d] = t->dim[d] == 1 ? (Index){"0", false} : (Index){names[d], false};
   for (int i = t->rank - 1; i >= 0; i--) {
@@ -159,7 +158,7 @@ static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
   Scope s = {.tail = tail};
   int lanes = e->g->tile.lanes;
   lua_newtable(e->c->lua);
-  lane_index(t, emit_index_names(t->rank), at);
+  emit_lane_index(t, emit_index_names(t->rank), at);
   hole_int(e, "count", type_count(t));
   hole_int(e, "lanes", part->tile.lanes);
   hole_int(e, "begin", begin);
@@ -183,67 +182,6 @@ void emit_map(Emitter *e) {
     begin += parts[i]->tile.grid[0];
   }
   lua_setfield(lua, -2, "parts");
-}
-
-// ---- windows ----------------------------------------------------------------------------------
-
-// The value under the window, combined into acc[j]: a depthwise convolution adds it times its
-// weight.
-static void emit_tap(Emitter *e, const Node *n, const Index *out) {
-  Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "        "};
-  Index at[4] = {out[0], out[1], {"y", false}, {"x", false}};
-  bool weighted = n->op->cls == OpContract;
-  const char *args[3] = {"acc[j]", expr_value(&s, n->in[0], at)};
-  if (weighted) {
-    Index tap[4] = {out[1], {"0", false}, {"r", false}, {"s", false}};
-    args[2] = expr_value(&s, n->in[1], tap);
-  }
-  hole_take(e, "tap_loads", &s.loads);
-  hole_take(e, "tap_body", &s.body);
-  hole_text(e, "combine",
-            expr_substitute(e->c->arena, weighted ? "nn_fma($2, $3, $1)" : n->op->cuda, args));
-  scope_free(&s);
-}
-
-void emit_window(Emitter *e) {
-  Node *n = e->g->anchor;
-  const Type *t = &n->type;
-  Index at[MaxRank];
-  Scope s = {0};
-  lane_index(t, emit_index_names(4), at);
-  for (int d = 0; d < 4; d++) at[d].lane = d == 1 && e->g->tile.lanes > 1;
-  const Type *in = &n->in[0]->type;
-  static const char *const side[] = {"h", "w"};
-  for (int i = 0; i < 2; i++) {
-    lua_State *lua = e->c->lua;
-    lua_newtable(lua);
-    Emitter inner = *e;
-    hole_text(&inner, "name", t->dim[2 + i] == 1 ? "0" : side[i]);
-    hole_int(&inner, "size", in->dim[2 + i]);
-    hole_int(&inner, "kernel", node_window(n, i));
-    hole_int(&inner, "stride", n->attr.stride[i]);
-    hole_int(&inner, "pad", n->attr.pad[i]);
-    hole_int(&inner, "dilation", n->attr.dilation[i]);
-    lua_setfield(lua, -2, i ? "width" : "height");
-  }
-  hole_text(e, "init", n->op->cls == OpContract ? "0.f" : n->op->init);
-  // From positions of a window to the image that it goes over.
-  hole_bool(e, "back", n->op->cls == OpContract && n->op->form == FormConvData);
-  hole_int(e, "count", type_count(t));
-  emit_tap(e, n, at);
-  expr_bind(&s, n, at, "acc[j]");
-  emit_epilogue(e, &s, t, at, "i");
-  // The taps need the indices too, mentioned in the epilogue or not.
-  Buffer decode = {0};
-  int64_t size[4];
-  const char *names[4];
-  for (int d = 0; d < 4; d++) {
-    size[d] = t->dim[t->order[d]];
-    names[d] = at[t->order[d]].text;
-    if (!strcmp(names[d], "0")) names[d] = NULL;
-  }
-  expr_decode(&decode, "  ", "i", 4, size, names);
-  hole_take(e, "decode", &decode);
 }
 
 // ---- the pass ---------------------------------------------------------------------------------

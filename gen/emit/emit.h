@@ -173,6 +173,8 @@ void emit_header(Emitter *e);
 
 // Letters for the indices of a value of this rank: n c h w, m n, ...
 const char *const *emit_index_names(int rank);
+// Those of t; dimensions of size 1 are 0; the innermost carries the lane.
+void emit_lane_index(const Type *t, const char *const *names, Index *at);
 
 // Fills the holes `loads`, `body`, `stores` with what the group does to the values of its domain
 // `t` at index `at`; the values already at hand are bound in `s`. The hole `decode` defines those

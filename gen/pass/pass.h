@@ -81,7 +81,7 @@ struct Tile {
   int meeting, group; // contract: blocks that have sums of the same columns; those added together
   int splits; // contract: parts of k, summed by the last block of each tile to arrive; reduce, scan
   int rows;   // row, reduce, scan: rows (or lane vectors) per block
-  int items;  // row: accesses of a row per thread; scan: of those in flight
+  int items;  // row: accesses of a row per thread; scan: of those in flight; window: pixels
   int runs;        // row, within a product's kernel: of `rows` rows, that a block takes at once
   uint64_t kept, shared; // row: bits of the row_values that stay between sweeps; in shared memory
   bool together;         // reduce, scan: a thread's lanes are reduced together

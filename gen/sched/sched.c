@@ -71,7 +71,7 @@ double sched_contract_flops(const Node *n) {
 }
 
 // Floating-point operations of one node. CLASS
-static double node_flops(const Node *n) {
+double sched_flops(const Node *n) {
   double out = (double)type_count(&n->type);
   switch (n->op->cls) {
   case OpMap:
@@ -163,7 +163,7 @@ void sched_count_work(Group *g) {
   g->flops = 0;
   g->bytes_read = g->bytes_written = g->bytes_scratch = 0;
   for (int i = 0; i < g->nnodes; i++)
-    g->flops += group_shares_state(g, i) ? 0 : node_flops(g->nodes[i]);
+    g->flops += group_shares_state(g, i) ? 0 : sched_flops(g->nodes[i]);
   for (int i = 0; i < g->ninputs; i++) g->bytes_read += (int64_t)sched_bytes_read(g, g->inputs[i]);
   for (int i = 0; i < g->noutputs; i++)
     g->bytes_written +=
@@ -201,6 +201,12 @@ int sched_lanes(const Group *g, int64_t run) {
 
 const char *sched_lanes_tile(const Group *g) {
   return arena_printf(g->graph->arena, "x%d", g->tile.lanes);
+}
+
+const char *sched_window_tile(const Group *g) {
+  const Tile *t = &g->tile;
+  return arena_printf(g->graph->arena, t->items > 1 ? "x%d of %d pixels" : "x%d", t->lanes,
+                      t->items);
 }
 
 const char *sched_row_tile(const Group *g) {

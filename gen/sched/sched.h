@@ -18,11 +18,13 @@ int sched_divide_down(int lanes, int64_t run); // halved until it divides the ru
 double sched_contract_flops(const Node *n);
 // What its time goes to, what it is not one kernel with, and its candidates.
 void sched_explain(const Group *g, const Arch *arch, FILE *file);
-const char *sched_lanes_tile(const Group *g), *sched_row_tile(const Group *g),
+const char *sched_lanes_tile(const Group *g), *sched_window_tile(const Group *g),
+    *sched_row_tile(const Group *g),
     *sched_scatter_tile(const Group *g), *sched_reduce_tile(const Group *g),
     *sched_many_tile(const Group *g);
 double sched_bytes_read(const Group *g, const Node *input); // of what it reads of the input, once
 double sched_seconds(Group *g, const Arch *arch); // with the best tile; may be asked again
+double sched_flops(const Node *n); // of what it computes
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
 // Memory of a kernel's own, through which blocks meet, once that is counted. Counters (i32) begin
 // at 0, and are left so.
@@ -189,6 +191,7 @@ typedef struct Stream {
   double joined;          // parts that the last block reads, one after the other
   double again, missed;   // bytes that are read again from the second-level cache, from DRAM
   double joins, port;     // of a thread, for joins: instructions; words that pass shared memory
+  double turn;            // clocks between two instructions of a warp; 0: of those that wait
   int registers;          // of a thread; 0: few
   double text;            // of its instructions, the share that a loop's text has; 0: all
   double smem, at_once;   // shared memory of a block, bytes; blocks under way, 0: all that fit
@@ -199,6 +202,8 @@ double stream_under_way(const Stream *s, const Arch *arch); // blocks, at once
 int64_t sched_innermost(const Type *t); // size of the innermost dimension larger than 1
 void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);
+int window_columns(const Node *n, int pixels), // of the image, that a row of taps reads for them
+    window_rows_at_once(const Node *n, const Tile *t); // rows of taps that are unrolled
 void sched_reduce(Group *g, const Arch *arch);
 void sched_reduce_many(Group *g, const Arch *arch);
 void sched_row(Group *g, const Arch *arch), sched_heads(Group *g, const Arch *arch);

@@ -49,7 +49,7 @@ Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   c.issue = instructions / kWarp / kSchedulers / busy * clock;
   c.smem = all_threads * s->port * 4 / kSmemRate / busy * clock;
   double each = instructions / all_threads, text = s->text > 0 ? fmin(1, s->text) : 1;
-  double turn = each * text > kCached ? kTurnFetched : kTurn;
+  double turn = each * text > kCached ? kTurnFetched : s->turn > 0 ? s->turn : kTurn;
   c.wait = rounds * (s->steps * kLoadClocks + each * turn) * clock;
   c.fill = (kLoadClocks + s->barriers * kBarrierClocks) * clock;
   if (s->joined > 0)
@@ -101,17 +101,83 @@ void sched_map(Group *g, const Arch *arch) {
   cost_elementwise(g, arch, count, vectors);
 }
 
-// Lanes of a window are channels: only where these are the innermost dimension.
-void sched_window(Group *g, const Arch *arch) {
+// Columns of the image that a row of a window's taps reads for `pixels` neighbouring outputs.
+int window_columns(const Node *n, int pixels) {
+  bool back = n->op->cls == OpContract && n->op->form == FormConvData;
+  int64_t stride = back ? 1 : n->attr.stride[1];
+  return (int)((pixels - 1) * stride + (node_window(n, 1) - 1) * n->attr.dilation[1] + 1);
+}
+
+// How many rows of taps are unrolled: what is multiplied then is as long as stays cached.
+int window_rows_at_once(const Node *n, const Tile *t) {
+  enum { kMostText = 1024 };
+  int64_t rows = node_window(n, 0), one = node_window(n, 1) * t->items * t->lanes;
+  return t->items > 1 && rows * one > kMostText ? 1 : (int)rows;
+}
+
+// May a thread have so many? What it has, a row of weights and a column are in registers; columns
+// between those that the taps read, and rows of outputs that are mostly shorter, cost too much.
+static bool may_have_pixels(const Node *n, int lanes, int pixels) {
+  enum { kMostHeld = 128 };
+  const int64_t *stride = n->attr.stride;
+  bool weighted = n->op->cls == OpContract, back = weighted && n->op->form == FormConvData;
+  int64_t kernel = node_window(n, 1), held = pixels + (weighted ? kernel : 0) + 1;
+  bool last = n->type.order[3] == 1 && n->type.order[2] == 3 && n->type.dim[1] > 1;
+  if (pixels == 1) return true;
+  return last && !(back && (stride[0] > 1 || stride[1] > 1)) && held * lanes <= kMostHeld &&
+         window_columns(n, pixels) < pixels * kernel && n->type.dim[3] >= pixels;
+}
+
+// Instructions of a thread for its outputs, as counted in SASS for sm_90a (kernels of 3 x 3 to
+// 7 x 7): of a tap of one pixel; of a column of the image, of a weight, of what is added up.
+static double window_issue(const Node *n, const Tile *t) {
+  enum { kTap = 30, kColumn = 12, kWeight = 3 };
+  double lanes = t->lanes, rows = (double)node_window(n, 0), width = (double)node_window(n, 1);
+  bool weighted = n->op->cls == OpContract;
+  double narrow = dtype_size(n->in[0]->type.dtype) == 2 ? lanes : 0; // each is made a float
+  if (t->items == 1) return rows * width * (kTap + lanes + narrow * (weighted ? 2 : 1));
+  double column = kColumn + lanes + narrow, weight = weighted ? kWeight + narrow : 0;
+  return rows * (window_columns(n, t->items) * column + width * (weight + t->items * lanes));
+}
+
+static void cost_window(Group *g, const Arch *arch) {
+  const double turn = 2.5; // of sums that do not wait for each other: as those of contractions
+  const Node *n = g->anchor;
+  const Type *y = &n->type;
   Tile *t = &g->tile;
+  double count = (double)type_count(y), outputs = t->items * t->lanes;
+  int64_t vectors = type_count(y) / y->dim[3] * ceil_div(y->dim[3], t->items) / t->lanes;
+  t->grid[0] = ceil_div(vectors, t->threads);
+  Stream s = {.blocks = (double)t->grid[0], .threads = t->threads, .elements = count, .steps = 1};
+  s.vectors = count / t->lanes;
+  s.flops = (g->flops - sched_flops(n)) / count + window_issue(n, t) / outputs;
+  if (window_rows_at_once(n, t) == 1) s.text = 1 / (double)node_window(n, 0);
+  if (t->items > 1) {
+    int weights = n->op->cls == OpContract ? (int)node_window(n, 1) : 0;
+    s.registers = (t->items + weights + 2) * t->lanes + 24;
+    s.turn = turn;
+  }
+  Cost c = stream_cost(&s, g, arch);
+  cost_note(t, &c);
+}
+
+// Lanes of a window are channels: only where these are the innermost dimension. Neighbouring pixels
+// share most of what their windows read.
+void sched_window(Group *g, const Arch *arch) {
+  enum { kMostPixels = 8, kFewLanes = 4 };
+  Tile best = {0}, *t = &g->tile;
   const Type *y = &g->anchor->type;
-  t->lanes = y->order[3] == 1 ? sched_lanes(g, sched_innermost(y)) : 1;
-  t->lanes = sched_divide_down(t->lanes, y->dim[1]);
+  int most = y->order[3] == 1 ? sched_lanes(g, sched_innermost(y)) : 1;
+  most = sched_divide_down(most, y->dim[1]);
   t->threads = 256;
-  t->grid[0] = ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
-  double count = (double)type_count(y),
-         loads = (double)(node_window(g->anchor, 0) * node_window(g->anchor, 1)) + 1;
-  cost_elementwise(g, arch, count, count / t->lanes * loads);
+  for (t->items = 1; t->items <= kMostPixels; t->items *= 2)
+    for (t->lanes = most; t->lanes == most || (t->items > 1 && t->lanes >= kFewLanes);
+         t->lanes /= 2) {
+      if (!may_have_pixels(g->anchor, t->lanes, t->items)) continue;
+      cost_window(g, arch);
+      if (!best.threads || t->seconds < best.seconds) best = *t;
+    }
+  *t = best;
 }
 
 // ---- reductions --------------------------------------------------------------------------------
