@@ -20,9 +20,10 @@ local function turned(y)
   local a, b = nn.slice(y, 4, 1, D // 2), nn.slice(y, 4, D // 2 + 1, D)
   return nn.concat({a * cos - b * sin, b * cos + a * sin}, 4)
 end
+local x = (c.norms or c.turn) and nn.input("x", {B, N, 256})
 local function heads(name, plain)
-  if not (c.norms or c.turn) then return nn.input(name, {B, H, N, D}) end
-  local y = nn.input("x", {B, N, 256}):linear(name, {out = H * D, bias = false})
+  if not x then return nn.input(name, {B, H, N, D}) end
+  local y = x:linear(name, {out = H * D, bias = false})
   y = y:reshape{B, N, H, D}:permute{1, 3, 2, 4}
   if plain then return y end
   if c.norms then y = y:rms_norm(name .. "_norm") end
