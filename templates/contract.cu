@@ -278,6 +278,10 @@ $(k.params)) {
 //@ end
 //@ part("parts/tails.cu")
 //@ local rows, behind = phased and "phase.m" or "kM", ""
+//@ local order = k.own and k.row_states and not k.walks and "kByRows" or "kByColumns"
+//@ -- Numbers that are drawn take registers: fewer rows of outputs are under way.
+//@ local most = k.draws and ", 2" or ""
+//@ local turn = (k.draws or order == "kByRows") and ", " .. order or ""
 //@ if k.columns then
 //@ behind = k.own and ", add_rows" or ""
 
@@ -303,19 +307,18 @@ $(k.params)) {
     const Place written = place_of(now);
     const int m0 = written.m0, n0 = written.n0;
     batch = written.batch;
-    each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)>(
+    each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)$(turn)$(most)>(
         product, warp_m, warp_n, m0, n0, $(rows), epilogue$(behind));
   }
 //@ elseif k.own then
 //@ if k.columns then
   nn_sync();  // the last block of k has been read
 //@ end
-//@ local turn = k.row_states and ", kByRows" or ""
-  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)$(turn)>(
+  each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)$(turn)$(most)>(
       product, warp_m, warp_n, m0, n0, $(rows), epilogue$(behind));
 //@ else
 //@ local each = k.pair and "each_pair" or "each_output"
-  $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(rows), epilogue);
+  $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads$(most)>(smem.out, m0, n0, $(rows), epilogue);
 //@ end
 //@ if k.row_states and k.own then
   if constexpr (kTilesN > 1)

@@ -13,11 +13,11 @@ __device__ __forceinline__ void each_of(int row, Each each, Rest... rest) {
 
 // Calls each(row) for rows `first`, first + kStep, ... of a tile of kTileM, of which the product
 // has `rows`; a multiple of kMultiple. It loads what the row needs and gives the rest as a function,
-// which is called when some rows are under way.
-template <int kTileM, int kStep, int kMultiple, class Each>
+// which is called when some rows are under way, at most kMost.
+template <int kTileM, int kStep, int kMultiple, int kMost, class Each>
 __device__ __forceinline__ void each_row(int first, int rows, Each each) {
   constexpr int kTurns = kTileM / kStep;  // of all threads
-  constexpr int kAtOnce = nn_at_once(kTurns);
+  constexpr int kAtOnce = nn_at_once(kTurns, kMost);
   int row = first;
   if (kMultiple % kTileM == 0 || rows >= kTileM) {
     if constexpr (kTurns > 0) {  // ptxas keeps a loop without turns, and registers for it
@@ -34,7 +34,8 @@ __device__ __forceinline__ void each_row(int first, int rows, Each each) {
 // Calls each(m, n)(outputs) for those of the `rows` x kN outputs that are in the tile from (m0, n0)
 // on, kLanes neighbours along n at a time; `rows` is a multiple of kM. A thread keeps its columns,
 // where there are threads for all of them. `thread`: of the kThreads that call it.
-template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
+template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, int kMost = 7,
+          class Each>
 __device__ __forceinline__ void each_output(const float *staged, int m0, int n0, int rows,
                                             Each each, int thread = threadIdx.x) {
   constexpr int kAll = kTileN / kLanes, kAlongN = kAll < kThreads ? kAll : kThreads;  // threads
@@ -43,7 +44,7 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
   for (int first = 0; first < kAll; first += kAlongN) {
     const int column = (first + thread % kAlongN) * kLanes, n = n0 + column;
     if (kN % kTileN && n >= kN) break;
-    each_row<kTileM, kThreads / kAlongN, kM>(thread / kAlongN, rows - m0, [&](int row) {
+    each_row<kTileM, kThreads / kAlongN, kM, kMost>(thread / kAlongN, rows - m0, [&](int row) {
       auto outputs = each(m0 + row, n);
       return [=]() mutable { outputs(read_staged<kLanes>(staged, kTileN, row, column)); };
     });
@@ -52,13 +53,14 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
 
 // The same where columns of a product stand beside those of its other half: calls
 // each(m, n)(outputs, others), n a column of half of the product, `others` those of the second half.
-template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
+template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, int kMost = 7,
+          class Each>
 __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, int rows,
                                           Each each) {
   constexpr int kHalf = kTileN / 2, kAlongN = kHalf / kLanes;
   static_assert(kN % kTileN == 0, "whole tiles of columns");
   const int column = threadIdx.x % kAlongN * kLanes;
-  each_row<kTileM, kThreads / kAlongN, kM>(threadIdx.x / kAlongN, rows - m0, [&](int row) {
+  each_row<kTileM, kThreads / kAlongN, kM, kMost>(threadIdx.x / kAlongN, rows - m0, [&](int row) {
     auto outputs = each(m0 + row, n0 / 2 + column);
     return [=]() mutable {
       outputs(read_staged<kLanes>(staged, kTileN, row, column),
@@ -96,13 +98,13 @@ __device__ __forceinline__ auto load_for(const Each &each, int m, int n, int nea
 }
 
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, bool kPair, bool kOnly,
-          Order kOrder = kByColumns, class Product, class Each, class Then = Nothing>
+          Order kOrder = kByColumns, int kMost = 7, class Product, class Each, class Then = Nothing>
 __device__ __forceinline__ void each_own(const Product &product, int row, int column, int m0,
                                          int n0, int rows, Each each, Then then = {}) {
   constexpr int kVectors = Product::kOwnVectors / (kPair ? 2 : 1);
   constexpr int kParts = Product::kOwnLanes / kLanes, kColumns = kPair ? kN / 2 : kN;
   constexpr int kRows = Product::kOwnRows, kAlong = kVectors * kParts, kTurns = kRows * kAlong;
-  constexpr int kAtOnce = nn_at_once(kTurns);
+  constexpr int kAtOnce = nn_at_once(kTurns, kMost);
   constexpr bool kWhole = kM % kTileM == 0 && kN % kTileN == 0;
   const int thread = nn_opaque(threadIdx.x);  // found again, not kept while there are products
 #pragma unroll

@@ -31,9 +31,14 @@ template <class T, int N> struct alignas(nn_alignment(int(sizeof(T)) * N)) Vec {
 };
 
 // How many of `turns` turns of a loop are taken at once, so that what they load is on its way
-// together: the time of a load is many times that of what is done with it. A divisor of `turns`.
-NN_DEV constexpr int nn_at_once(int turns) {
-  return turns % 4 == 0 ? 4 : turns % 3 == 0 ? 3 : turns % 2 == 0 ? 2 : turns == 7 ? 7 : 1;
+// together: the time of a load is many times that of what is done with it. A divisor of `turns`,
+// at most `most`.
+NN_DEV constexpr int nn_at_once(int turns, int most = 7) {
+  return turns % 4 == 0 && most >= 4   ? 4
+         : turns % 3 == 0 && most >= 3 ? 3
+         : turns % 2 == 0 && most >= 2 ? 2
+         : turns == 7 && most >= 7     ? 7
+                                       : 1;
 }
 
 // ---- conversions ---------------------------------------------------------------------------

@@ -3,14 +3,15 @@
 # most of them (options.lua; NVRTC's assembler says so, no GPU needed).
 . "$(dirname "$0")/../tap.sh"
 all="causal=true window=256 alibi=true softcap=30 dropout=0.1 norms=true turn=true"
-fits() { # fits ARCH DTYPE SETTINGS...: it compiles, and no kernel spills
-  build/nngen tests/models/options.lua --quiet --arch $1 --dtype $2 --json --set "${@:3}" \
-    >"$work/json" || return
+fits() { # fits MODEL ARCH DTYPE SETTINGS...: it compiles, and no kernel spills
+  build/nngen $1 --quiet --arch $2 --dtype $3 --json --set "${@:4}" >"$work/json" || return
   ! grep '"spill_bytes": [1-9]' "$work/json" && grep -q '"spill_bytes": 0' "$work/json"
 }
 build/nngen doctor | grep -q '^NVRTC .*version' && missing=0 || missing=1
 one() { # one ARCH DTYPE SETTINGS...
-  if [ $missing = 1 ]; then skip "$*" "NVRTC is not installed"; else ok "$*" fits "$@"; fi
+  if [ $missing = 1 ]; then skip "$*" "NVRTC is not installed"; else
+    ok "$*" fits tests/models/options.lua "$@"
+  fi
 }
 one sm_80 fp16 bias=true D=64 N=2048
 one sm_100a fp16 dropout=0.1 D=64 N=2048
@@ -29,5 +30,9 @@ if long; then
       few 1/8 $arch && one $arch fp16 $form D=$size N=2048
     done
   done
+fi
+if long && [ $missing = 0 ]; then
+  ok "a step of the block with dropout" fits "models/block.lua --entry train" sm_80 bf16 \
+    tokens=512 dropout=0.1
 fi
 tap_done
