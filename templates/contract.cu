@@ -227,6 +227,9 @@ $(k.params)) {
 //@ if k.in_flight > 0 and (k.full or not phased and k.splits == 1) then
     nn_assume(first < past);  // else ptxas lets each product wait for the one before
 //@ end
+//@ if k.in_flight == 0 and k.warp_m * k.warp_n >= 56 * 64 then
+#pragma unroll 1  // few blocks of k would be unrolled, for which registers are too few
+//@ end
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();

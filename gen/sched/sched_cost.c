@@ -98,10 +98,13 @@ int tile_column_words(const Group *g) {
 
 // Would the sums, one step's fragments, the addresses (pointers, with a's the taps that miss the
 // image) and 38 more to compute with not fit? With 38, none of the tiles tried spills; where states
-// of columns have more than two words, with 16 more: without, a tile of 112 x 128 did.
+// of columns have more than two words, with 16 more: without, a tile of 112 x 128 did; in TF32 it
+// does, too, where rows or columns are no whole tiles.
 bool tile_spills(const Tile *t, const Product *p, const Group *g) {
-  enum { kFewWords = 2, kOfStates = 16 };
-  return !tile_leaves(t, p, kLoopRegisters + (tile_column_words(g) > kFewWords ? kOfStates : 0));
+  enum { kFewWords = 2, kOfStates = 16, kOfLimits = 10 };
+  bool limits = p->size == 4 && (p->m % t->m || p->n % t->n);
+  return !tile_leaves(t, p, kLoopRegisters + (limits ? kOfLimits : 0) +
+                              (tile_column_words(g) > kFewWords ? kOfStates : 0));
 }
 
 // Does the epilogue read tensors as large as the product?

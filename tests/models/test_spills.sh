@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Kernels of attention and of its derivatives spill no registers, under the options that take the
-# most of them (options.lua; NVRTC's assembler says so, no GPU needed).
+# most of them (options.lua), nor do products of few blocks of k, or with rows and columns that are
+# no whole tiles. NVRTC's assembler says so, no GPU needed.
 . "$(dirname "$0")/../tap.sh"
 all="causal=true window=256 alibi=true softcap=30 dropout=0.1 norms=true turn=true"
 fits() { # fits MODEL ARCH DTYPE SETTINGS...: it compiles, and no kernel spills
@@ -31,7 +32,12 @@ if long; then
     done
   done
 fi
+product() { fits tests/bench/gemm.lua "$@"; }
+[ $missing = 1 ] ||
+  ok "sm_80 fp16, a product of four blocks of k" product sm_80 fp16 m=4096 n=2496 k=256
 if long && [ $missing = 0 ]; then
+  ok "sm_80 tf32, a product of rows that are no whole tiles" product sm_80 tf32 m=4000 n=2560 k=256
+  ok "sm_80 fp16, columns that are none" product sm_80 fp16 m=4000 n=1000 k=256
   ok "a step of the block with dropout" fits "models/block.lua --entry train" sm_80 bf16 \
     tokens=512 dropout=0.1
 fi
