@@ -23,11 +23,12 @@ if long; then
   one sm_100a fp16 dropout=0.1 D=112 N=2048
   one sm_100a bf16 dropout=0.1 D=64
   one sm_100a bf16 $all table=true D=64
-  i=0
+  i=0 # with heads of 256 and dropout, weights spill on sm_90a: no tile takes fewer registers
   for size in 16 32 40 64 72 80 96 104 112 128 160 192 256; do
     for form in "$all" "$all table=true" "$all bias=true" bias=true "causal=true dropout=0.1" \
       "lengths=true documents=true"; do
       archs=(sm_80 sm_90a sm_100a) arch=${archs[i++ % 3]}
+      [[ $size = 256 && $form == *dropout* && $arch = sm_90a ]] && continue
       few 1/8 $arch && one $arch fp16 $form D=$size N=2048
     done
   done
