@@ -11,7 +11,7 @@ in_files() { # is every model of models/ emitted here or there?
   for model in models/*.lua; do
     name=$(basename "$model" .lua)
     case $name in # what other models are made of
-    resnet | bottleneck | mobile | inception | transformer) continue ;;
+    resnet | bottleneck | mobile | inception | transformer | classifier) continue ;;
     resnet34 | resnext50_32x4d | wide_resnet50_2) continue ;; # resnet18, resnet50 in other numbers
     resnet50) continue ;;                                     # fcn_resnet50 begins with it
     densenet121 | inception_v3) continue ;; # convolutions and concats, as googlenet, in 120 shapes
