@@ -37,7 +37,7 @@ static void emit_tap(Emitter *e, const Node *n, const Index *out) {
 static void emit_columns(Emitter *e, const Node *n, const Index *out, const char *init) {
   Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "        ", .pred = "inside"};
   const char *seen = seen_value(&s, n, out), *args[3] = {"acc[p][j]", "seen[j]", "weights[s][j]"};
-  bool zero = is_weighted(n) && n->in[0]->group != e->g; // loaded where it is outside
+  bool zero = is_weighted(n) && scope_zero_elsewhere(&s, seen);
   hole_take(e, "tap_loads", &s.loads);
   hole_take(e, "tap_body", &s.body);
   hole_text(e, "value", zero ? seen : arena_printf(e->c->arena, "inside ? %s : %s", seen, init));

@@ -207,6 +207,16 @@ const char *scope_find(const Scope *s, const Node *n, const Index *at) {
   return NULL;
 }
 
+bool scope_zero_elsewhere(const Scope *s, const char *value) {
+  bool found = false;
+  for (int i = 0; i < s->nbound && !found; i++) {
+    const struct Bound *b = &s->bound[i];
+    bool alike = b->pred && s->pred && !strcmp(b->pred, s->pred);
+    found = alike && b->node->group != s->group && !strcmp(b->text, value);
+  }
+  return found;
+}
+
 static const char *float_literal(Arena *a, double v) {
   if (isnan(v)) return "nn_nan()";
   if (isinf((float)v) || (float)v == 0) v = (float)v; // of no float's size: no literal as written

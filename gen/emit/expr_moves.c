@@ -23,9 +23,10 @@ static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   }
   if (inside) s->pred = both(scope_arena(s), outer, inside);
   const char *value = expr_value(s, n->in[0], in);
+  bool whole = scope_zero_elsewhere(s, value);
   s->pred = outer;
   const char *zero = expr_literal(scope_arena(s), 0, n->type.dtype);
-  return inside ? arena_printf(scope_arena(s), "(%s ? %s : %s)", inside, value, zero) : value;
+  return inside && !whole ? arena_printf(scope_arena(s), "(%s ? %s : %s)", inside, value, zero) : value;
 }
 
 // Are all indices of the part, moved as `at` says, among the `size` first ones?
