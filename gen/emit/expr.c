@@ -391,6 +391,7 @@ void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const 
   if (n->tf32) value = expr_as_tf32(scope_arena(s), value);
   const Node *stored = group_stored(s->group, n);
   const Type *as = view_memory(stored, &first); // it lies as this one
+  if (stored != n && n->parent) view_memory(n, &first); // in its part of a concat
   const char *offset = expr_offset(s, as, at, &step), *type = expr_ctype(n->type.dtype);
   const char *pointer = place_of(s, n, first), *cast = expr_cast(n);
   if (step == 1 && s->lanes > 1 && aligned(s, as, first, at)) {

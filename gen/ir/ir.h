@@ -271,8 +271,7 @@ int maps_dim(const Maps *m, int tensor, AxisRole role); // the last dimension wi
 int64_t maps_run(const Maps *m, int tensor, int d); // of a row, column or k by ones; -1: the last
 bool maps_uses(const IndexMap *map, const Maps *m, AxisRole role);
 bool maps_axis_leaves(const Maps *m, int tensor, int axis); // the same by positions on one axis
-// Rows at each position along dimensions of the result (bits) become a batch; false: they cannot.
-bool maps_part_rows(Maps *m, unsigned dims);
+bool maps_part_rows(Maps *m, unsigned dims); // those along dims (bits) are a batch; false: cannot be
 // The share of positions of dimension d of a tensor that are read at all, over all phases.
 double maps_share_read(const Node *n, int tensor, int d);
 double maps_share_inside(const Node *n); // of all products, those inside their operands
@@ -288,6 +287,7 @@ const char *text_rows(Compiler *c, const char *text); // the file that declares 
 // copies that only change the order), with the stride of each of n's dimensions and where its first
 // element is; null when its elements must be computed.
 const Type *view_memory(const Node *n, int64_t *first); // whose strides n has, where it begins
+bool view_whole_part(const Node *n); // is it, a part of a concat, in one piece there?
 bool view_same_memory(const Node *n); // a reshape or permutation whose elements lie as its input's
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
 // Where neighbours of a value are, after moves.

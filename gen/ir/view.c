@@ -31,6 +31,13 @@ const Type *view_memory(const Node *n, int64_t *first) {
   return &memory->type;
 }
 
+bool view_whole_part(const Node *n) {
+  const Type *t = &n->parent->type;
+  for (int d = 0; t->order[d] != n->parent->attr.axis; d++)
+    if (t->dim[t->order[d]] > 1) return false;
+  return true;
+}
+
 bool view_same_memory(const Node *n) {
   const Node *x = n->in[0];
   int64_t in[MaxRank], out[MaxRank] = {0}, own[MaxRank];

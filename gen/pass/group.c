@@ -102,6 +102,7 @@ static const Node *unmoved(const Group *g, const Node *n) {
 }
 
 const Node *group_stored(const Group *g, const Node *n) {
+  if (n->parent && !view_whole_part(n)) return n;
   const Node *shaped = NULL; // the last one whose indices are those of the elements
   bool in_order = !g->tm->fusion->product || n->tail == kFootTail;
   if (in_order) n = unmoved(g, n);

@@ -134,6 +134,17 @@ static bool reduces_moved(const Group *reader) {
   return moved && reader->tm->fusion->sweeps;
 }
 
+// Does it write a part of a concat in several pieces, and compute it in another shape?
+static bool parts_apart(const Group *reader) {
+  bool apart = false;
+  for (int i = 0; i < reader->nnodes; i++) {
+    const Node *n = reader->nodes[i];
+    bool seen = n->parent && n->op->cls == OpMove && n->in[0]->group == reader;
+    apart = apart || (seen && !view_whole_part(n));
+  }
+  return apart;
+}
+
 // Why one kernel does not make rows and what reads their results over the same elements; null: it
 // may.
 static const char *legal_behind_rows(const Group *rows, const Group *reader) {
@@ -157,6 +168,7 @@ static const char *legal_behind_rows(const Group *rows, const Group *reader) {
   bool turns = !reduces && last_made(reader)->op->flags & FlagCopy;
   if (!turns && memcmp(x->order, y->order, sizeof x->order))
     return "its elements lie in another order than those rows";
+  if (parts_apart(reader)) return "it writes a part of a concat that is in several pieces";
   if (moves_results(rows, reader)) return "it reads what that kernel makes from other places";
   return is_made_early(rows, reader) ? "it is computed again late, and that kernel runs early"
                                      : NULL;

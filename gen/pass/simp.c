@@ -9,6 +9,7 @@
 #include "pass.h"
 
 #include <float.h>
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include <uthash.h>
@@ -20,10 +21,13 @@ typedef struct Entry { // a node that exists, by what it is
   UT_hash_handle hh;
 } Entry;
 
+enum { kMostRules = 48 };
+
 // The nodes that the graph being built has (Graph.scratch).
 typedef struct Known {
   Entry *table;
   int other; // maps made in place of one that computes in another dtype
+  int nested[kMostRules]; // how often each rule is under way
 } Known;
 
 typedef struct Key {
@@ -343,6 +347,15 @@ static SimpRule *const rules[] = {
     parts_summed,     sums_once,
 };
 
+static_assert(LENGTH(rules) <= kMostRules, "a place for each rule");
+
+// How often a rule may make what it applies to itself: rules that move others through a graph do at
+// each node, those that see scores in other shapes could go on without end, from one to the other.
+static int most_nested(SimpRule *rule) {
+  enum { kSeen = 4, kMoved = 1000 };
+  return rule == grids_last || rule == batches_apart ? kSeen : kMoved;
+}
+
 // What the rule gives, unless it would compute in another dtype what n or a map of n computes: u8
 // where operands that have moved made i32 of it.
 static Node *apply_rule(Graph *to, Node *n, SimpRule *rule) {
@@ -361,8 +374,12 @@ static Node *apply(Graph *to, Node *n) {
   }
   // Not for `unfused`, which shows the model as written.
   bool algebra = strcmp(to->c->options.lowering, "unfused") != 0;
-  for (size_t i = 0; algebra && i < sizeof rules / sizeof rules[0]; i++) {
+  int *nested = ((Known *)to->scratch)->nested;
+  for (size_t i = 0; algebra && i < LENGTH(rules); i++) {
+    if (nested[i] == most_nested(rules[i])) continue;
+    nested[i]++;
     Node *better = apply_rule(to, n, rules[i]);
+    nested[i]--;
     if (better) return better;
   }
   return NULL;
