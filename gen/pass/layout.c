@@ -267,8 +267,11 @@ static Node *rounded(Graph *to, Node *x) {
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
 // convolution may be packed first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
+  int64_t groups = n->attr.groups;
   if (n->op->form != FormMatmul) groups_pack(to, n, dtype);
-  if (n->op->form == FormConv || n->op->form == FormConvFilter) channels_pack(to, n, dtype);
+  bool packed = n->attr.groups != groups; // a gradient is unpacked in one way
+  if (n->op->form == FormConv || (n->op->form == FormConvFilter && !packed))
+    channels_pack(to, n, dtype);
   for (int i = 0; i < 2; i++) {
     Node *x = n->in[i];
     int last = i == MapB && node_depthwise(n) ? 0 : n->op->last[i];

@@ -121,6 +121,8 @@ static Node *index_seen(const Seen *s, Node *x) {
   int at = x->attr.axis + s->full->rank - x->type.rank;
   int64_t after = 1, before = 1;
   GridRun r = {0};
+  Type scalar = type_make(x->type.dtype, 0, NULL);
+  if (x->type.dim[x->attr.axis] == 1) return simp_const(s->to, 0, &scalar, x);
   while (grid_run(s->full, s->as, &r) && at >= r.i_end) {}
   for (int d = r.i; d < r.i_end; d++)
     *(d < at ? &before : &after) *= d == at ? 1 : s->full->dim[d];
@@ -173,7 +175,8 @@ static Node *reduction_seen(Seen *s, Node *x) {
       if (s->as->dim[d] > 1) attr.axes |= 1 << d;
   }
   Node *of = attr.axes ? seen(s, x->in[0]) : NULL;
-  return of && !s->failed && of != x->in[0] ? simp_make(s->to, x->op, 1, &of, &attr, x) : NULL;
+  bool whole = of && !s->failed && of != x->in[0] && type_same_shape(&of->type, s->as);
+  return whole ? simp_make(s->to, x->op, 1, &of, &attr, x) : NULL;
 }
 
 // A product of which rows in front of its matrices share its right operand, with these as rows of
@@ -241,7 +244,8 @@ static Node *seen(Seen *s, Node *x) {
 static Node *made_as(Graph *to, Node *n, const Type *full, const Type *as) {
   Seen s = {to, full, as, kMostDeep, false};
   Node *y = n->op->cls == OpReduce ? reduction_seen(&s, n) : seen(&s, n);
-  return y && !s.failed ? reshape_as(to, y, n->type.rank, n->type.dim) : NULL;
+  if (!y || s.failed || type_count(&y->type) != type_count(&n->type)) return NULL;
+  return reshape_as(to, y, n->type.rank, n->type.dim);
 }
 
 // The shape of scores t with the batches that `full`, which they are seen as, has apart.

@@ -194,10 +194,20 @@ static Node *whole_summed(Graph *to, const Parts *p, const Node *n) {
   return reshape_as(to, x, n->type.rank, n->type.dim);
 }
 
+// Is a product of the weights of many rows, in 16 bits? It computes scores again, which is fast in
+// these alone; the terms of such sums cancel, of which TF32 keeps too few bits.
+static bool product_pays(const Parts *p) {
+  enum { kLeastRows = 16 };
+  int left = kMostSearched;
+  const Node *like = reshape_product(p->weights, NULL, &left);
+  bool narrow = like && (like->precision == PrecFp16 || like->precision == PrecBf16);
+  return narrow && p->weights->type.dim[p->weights->type.rank - 2] >= kLeastRows;
+}
+
 Node *parts_summed(Graph *to, Node *n) {
   Parts p;
   bool wanted = !strcmp(to->c->options.lowering, "fused") && !to->c->options.no_flash;
-  if (!wanted || !is_sum(n) || !find_parts(n, &p)) return NULL;
+  if (!wanted || !is_sum(n) || !find_parts(n, &p) || !product_pays(&p)) return NULL;
   bool of_keys, of_rows, keys, rows;
   int end = p.grid.rank;
   summed(&p, p.keys, end, &of_keys, &keys);

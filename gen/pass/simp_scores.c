@@ -158,7 +158,8 @@ Node *sums_once(Graph *to, Node *n) {
   for (int i = chooses; i < w->nin; i++) {
     const Node *p = w->in[i], *other = chooses ? w->in[3 - i] : NULL;
     if (other && !(node_is_literal(other) && other->attr.value == 0)) continue;
-    if (!type_same_shape(&p->type, &w->type) || !softmax_sum(p)) continue;
+    const Node *r = type_same_shape(&p->type, &w->type) ? softmax_sum(p) : NULL;
+    if (!r || r->type.dim[r->type.rank - 1] != 1) continue; // it has others along the row
     for (int j = 0; j < w->nin; j++) in[j] = j == i ? p->in[0] : w->in[j];
     w = simp_make(to, w->op, w->nin, in, &w->attr, w);
     sum = simp_make(to, n->in[1]->op, 1, &w, &n->in[1]->attr, n->in[1]);

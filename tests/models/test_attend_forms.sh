@@ -56,4 +56,8 @@ for one in two_masks:2:6 differential:2:6 where_nan:1:3 both_scaled:1:3 log_soft
   IFS=: read -r form attend weigh products <<<"$one"
   ok "derivatives of $form" differentiated $form $attend $weigh $products
 done
+for case in heads position expanded chosen batches; do
+  ok "seen in several shapes: $case" build/nngen tests/models/seen.lua --quiet --check \
+    --set case=$case
+done
 tap_done

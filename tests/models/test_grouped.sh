@@ -20,6 +20,8 @@ groups=64 channels=1 outputs=2 kernel=1 pad=0
 groups=2 channels=16 outputs=48 height=5
 groups=32 batch=1 height=1
 CASES
+ok "bf16: two groups of one channel, which become one" right --dtype bf16 \
+  --set groups=2 channels=1 outputs=2 batch=8 height=64
 padding() { # padding MOST SETTINGS...: products of filters multiply at most so often for nothing
   local most=$1
   shift
