@@ -22,7 +22,7 @@ local function convolution(rank)
     check_groups(what, o, channels)
     local taps = product(o.kernel)
     local dims = {o.out, channels // o.groups, table.unpack(o.kernel)}
-    local w = nn.param("weight", dims, {"normal", 0, math.sqrt(2 * o.groups / (o.out * taps))})
+    local w = nn.param("weight", dims, {"normal", 0, math.sqrt(2 / (o.out * taps))})
     local y = tools.convolve(what, rank, x, w, o)
     if not o.bias then return y end
     local bound = bound_of(channels // o.groups * taps)
@@ -31,7 +31,7 @@ local function convolution(rank)
 end
 -- Of (N, C, L), (N, C, H, W) or (N, C, D, H, W) `out` channels; each size becomes
 -- (size + 2 pad - dilation (kernel - 1) - 1) // stride + 1. Parameters name.weight
--- (out, C / groups, kernel), Kaiming's normal by fan-out, name.bias (out).
+-- (out, C / groups, kernel), Kaiming's normal by fan-out (out kernel), name.bias (out).
 define([[conv{1,2,3}d(x: image#, name: name, {out|out_channels: count, kernel|kernel_size: each#,
        stride: each# = 1, pad|padding: padding# = 0, dilation: each# = 1, groups: count = 1,
        bias: boolean = true, padding_mode: zeros/reflect/replicate/circular = zeros})]],

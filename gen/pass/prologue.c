@@ -77,6 +77,14 @@ static bool reads_memory(const Group *k) {
   return true;
 }
 
+// The group whose moves of something in memory k alone reads, and moves on; null: there is none.
+static Group *reorders_before(const Group *k) {
+  Group *before = k->nodes[0]->nin == 1 ? k->nodes[0]->in[0]->group : NULL;
+  bool moves = before && before != k && before->nnodes && before->tm->fusion->maps &&
+               only_reorders(before) && reads_memory(before);
+  return moves && only_reader(before) == k ? before : NULL;
+}
+
 // Can what k reads be copied in whole words, as its elements lie there?
 static bool lies_in_words(const Group *k) {
   const Type *t = &k->nodes[0]->in[0]->type;
@@ -122,9 +130,14 @@ const char *prologue_of_product(Group *reader, Group *k) {
   bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
   if (!operand) return prologue_of_elements(reader, k);
   if (moves && lies_in_place(reader, k, operand)) return NULL;
-  if (only_reorders(k) && reads_memory(k) && lies_in_words(k) &&
-      seconds_inside(reader, k) < seconds_apart(reader, k))
-    return NULL;
+  Group *before = reorders_before(k);
+  if (only_reorders(k) && (before || reads_memory(k)) && lies_in_words(before ? before : k)) {
+    for (int i = 0; before && i < before->nnodes; i++) before->nodes[i]->group = reader;
+    double inside = seconds_inside(reader, k);
+    for (int i = 0; before && i < before->nnodes; i++) before->nodes[i]->group = before;
+    return inside < seconds_apart(reader, k) ? NULL
+                                             : "a copy, and the product of it, take less time";
+  }
   Maps maps = maps_of(a, 0);
   int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);
   int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;

@@ -196,6 +196,7 @@ void sched_explain_contract(const Group *group, const Arch *arch, FILE *file) {
   alone.bytes_read -= group->bytes_scratch / 2 + (first ? first->bytes_read : 0);
   alone.bytes_written -= group->bytes_scratch / 2 + (first ? first->bytes_written : 0);
   alone.bytes_scratch = 0;
+  for (int i = 0; i < alone.nnodes; i++) alone.nodes[i]->group = &alone;
   Product p = contract_product(g);
   Tile list[kMostCandidates];
   int count = sched_candidates(g, arch, list, kMostCandidates);
@@ -228,4 +229,5 @@ void sched_explain_contract(const Group *group, const Arch *arch, FILE *file) {
       "split and %.2f between launches\n",
       g->tile.unit->tensor_cores ? "" : " (of math and issue the larger)", arch->launch_gap * 1e6);
   tuning_explain(g, file);
+  for (int i = 0; i < alone.nnodes; i++) alone.nodes[i]->group = (Group *)group;
 }
