@@ -29,7 +29,8 @@ local function tensor(what, v)
     fail("%s: wants a tensor, not %s; Lua's == compares no elements, nn.eq(a, b) does", what,
          tostring(v))
   end
-  fail("%s: wants a tensor, not %s", what, said(v))
+  fail("%s: wants a tensor, not %s%s", what, said(v), v == nil and
+       "; a tensor's functions are called with a colon, as in x:relu()" or "")
 end
 
 local function whole(what, v)

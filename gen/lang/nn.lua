@@ -320,8 +320,8 @@ meta.__unm = function(x) return op.neg(x) end
 -- What Lua turns into a truth of its own before we see it.
 local function no_truth(sign, name)
   return function(a, b)
-    fail("%s %s %s: Lua makes one truth of a comparison; nn.%s(a, b) compares elements", said(a),
-         sign, said(b), name)
+    fail("%s %s %s: Lua makes one truth of a comparison; nn.%s(a, b) compares elements, and " ..
+         "nn.where chooses by them", said(a), sign, said(b), name)
   end
 end
 meta.__lt, meta.__le = no_truth("<", "lt"), no_truth("<=", "le")
@@ -364,6 +364,10 @@ local elsewhere = {
   no_grad = "nn.stop_gradient(x) is a constant to nn.grad",
   manual_seed = "what is random takes a seed, --seed is that of a run",
   requires_grad_ = "nn.grad names what to differentiate by",
+  batch_norm = "the layers are x:batch_norm2d(\"name\") and 1d, 3d, the function " ..
+               "nn.functional.batch_norm",
+  instance_norm = "the layers are x:instance_norm2d(\"name\") and 1d, 3d, the function " ..
+                  "nn.functional.instance_norm",
   ModuleList = "a Lua table, or nn.sequential", device = one_gpu, is_cuda = one_gpu,
   T = "x:t(), or x:permute of more dimensions", mT = "x:transpose() exchanges the last two",
   cuda = one_gpu, cpu = one_gpu, backward = "nn.grad(loss, {x, ...}) gives derivatives",

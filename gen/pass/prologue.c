@@ -135,8 +135,11 @@ const char *prologue_of_product(Group *reader, Group *k) {
     for (int i = 0; before && i < before->nnodes; i++) before->nodes[i]->group = reader;
     double inside = seconds_inside(reader, k);
     for (int i = 0; before && i < before->nnodes; i++) before->nodes[i]->group = before;
-    return inside < seconds_apart(reader, k) ? NULL
-                                             : "a copy, and the product of it, take less time";
+    // The least kernel takes about two launches, of which gain_of_copy() has one.
+    double least = reader->graph->c->options.arch->launch_gap;
+    return inside < seconds_apart(reader, k) + least
+               ? NULL
+               : "a copy, and the product of it, take less time";
   }
   Maps maps = maps_of(a, 0);
   int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);
