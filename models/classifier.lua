@@ -34,8 +34,8 @@ local function sgd(nesterov)
   return {lr = 0.1, momentum = 0.9, nesterov = nesterov ~= false, weight_decay = 5e-4,
           schedule = "cosine", warmup = 500, epochs = 20}
 end
-local function adamw(lr)
-  return {optimizer = "adamw", lr = lr or 1e-3, weight_decay = 0.05, clip_norm = 1.0,
+local function adamw()
+  return {optimizer = "adamw", lr = 1e-3, weight_decay = 0.05, clip_norm = 1.0,
           schedule = "cosine", warmup = 500, epochs = 20}
 end
 

@@ -24,8 +24,8 @@ end
 
 -- The inverted residual block of MobileNetV3 and EfficientNet: wider by a 1x1 convolution, a filter
 -- for each channel, squeeze and excitation, narrower again; added to what came in where the shapes
--- agree. o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps, dropped}; dropped:
--- how often training leaves it out.
+-- agree. o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps, dropped: how
+-- often training leaves it out}
 local function inverted_residual(x, o)
   local layers, y = 0, x
   local function add(f, ...) y, layers = nn.scope("block." .. layers, f, y, ...), layers + 1 end

@@ -136,7 +136,8 @@ $(k.plain.body)
       return $(k.plain.value);
     };
     if (smem.plain[(step - begin) / kWarp] >> (step - begin) % kWarp & 1)
-      apply_scores<Tile, kM, kKeys, kTileKeys$(k.by_keys)>(scores, m0 + row0, key0, plain_weighed, scores2);
+      apply_scores<Tile, kM, kKeys, kTileKeys$(k.by_keys)>(scores, m0 + row0, key0, plain_weighed,
+                                                          scores2);
     else
 //@ end
     apply_scores<Tile, kM, kKeys, kTileKeys$(k.by_keys)>(scores, m0 + row0, key0, weighed, scores2);

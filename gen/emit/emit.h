@@ -99,7 +99,7 @@ bool expr_mentions(const char *text, const char *word);
 const char *expr_moved(Scope *s, const Node *n, const Index *at);
 Arena *scope_arena(const Scope *s);
 const char *scope_find(const Scope *s, const Node *n, const Index *at); // bound before; null: not
-bool scope_zero_elsewhere(const Scope *s, const char *value); // as it was read: under its condition
+bool scope_zero_elsewhere(const Scope *s, const char *value); // was it read where s->pred holds?
 void scope_note_inner(Scope *s, const char *name); // it is there in the loop over lanes alone
 bool scope_is_inner(const Scope *s, const char *offset); // does it mention such a name?
 void scope_free(Scope *s);

@@ -1,5 +1,5 @@
-// emit_window.c: windows over an image: poolings, convolutions of each channel alone, their gradients
-// by the image.
+// emit_window.c: windows over an image: poolings, convolutions of each channel alone, their
+// gradients by the image.
 #include "emit.h"
 
 #include <string.h>

@@ -25,8 +25,9 @@ static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   const char *value = expr_value(s, n->in[0], in);
   bool whole = scope_zero_elsewhere(s, value);
   s->pred = outer;
+  if (!inside || whole) return value;
   const char *zero = expr_literal(scope_arena(s), 0, n->type.dtype);
-  return inside && !whole ? arena_printf(scope_arena(s), "(%s ? %s : %s)", inside, value, zero) : value;
+  return arena_printf(scope_arena(s), "(%s ? %s : %s)", inside, value, zero);
 }
 
 // Are all indices of the part, moved as `at` says, among the `size` first ones?

@@ -271,7 +271,7 @@ int maps_dim(const Maps *m, int tensor, AxisRole role); // the last dimension wi
 int64_t maps_run(const Maps *m, int tensor, int d); // of a row, column or k by ones; -1: the last
 bool maps_uses(const IndexMap *map, const Maps *m, AxisRole role);
 bool maps_axis_leaves(const Maps *m, int tensor, int axis); // the same by positions on one axis
-bool maps_part_rows(Maps *m, unsigned dims); // those along dims (bits) are a batch; false: cannot be
+bool maps_part_rows(Maps *m, unsigned dims); // those along dims (bits) are a batch; false: not
 // The share of positions of dimension d of a tensor that are read at all, over all phases.
 double maps_share_read(const Node *n, int tensor, int d);
 double maps_share_inside(const Node *n); // of all products, those inside their operands

@@ -205,7 +205,7 @@ static int bundle_some(const Group *reader, int most) {
   return parts.count;
 }
 
-// In as few bundles as hold them, all about as large, so that none is left alone.
+// In as few bundles as hold them, about as large, so that none of a monoid is left alone.
 static void bundle_reductions(const Group *reader) {
   int count = 0;
   for (int i = 0; i < reader->ninputs; i++) {

@@ -78,7 +78,7 @@ static int64_t gradients_to_pack(const Graph *to, const Node *n, Dtype dtype) {
   return best;
 }
 
-// 1 along one dimension: the position along it.
+// The position along dimension `dim`; the others are of size 1.
 static Node *places(Graph *to, int dim, int64_t size, Node *like) {
   Node *n = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){.axis = dim}, like);
   n->type = type_make(DtI32, 6, (int64_t[]){1, 1, 1, 1, 1, 1});

@@ -81,6 +81,18 @@ Node *simp_const(Graph *to, double value, const Type *shape, const Node *like) {
   return simp_intern(to, n);
 }
 
+Node *simp_with(Graph *to, const char *op, Node *x, double number) {
+  Type scalar = type_make(x->type.dtype, 0, NULL);
+  Node *in[2] = {x, simp_const(to, number, &scalar, x)};
+  return simp_make(to, op_need(to->c, op), 2, in, NULL, x);
+}
+
+Node *simp_index(Graph *to, int axis, const Type *shape, const Node *like) {
+  Node *n = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){.axis = axis}, (Node *)like);
+  n->type = type_make(DtI32, shape->rank, shape->dim);
+  return simp_intern(to, n);
+}
+
 bool simp_is_const(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceConst;
 }

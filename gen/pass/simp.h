@@ -10,8 +10,11 @@ Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
 Node *simp_intern(Graph *to, Node *n); // the node like n that exists already, else n itself
 void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size); // n's, of these inputs
 bool simp_is_const(const Node *n);
+Node *simp_with(Graph *to, const char *op, Node *x, double number); // x op number, of x's dtype
+Node *simp_index(Graph *to, int axis, const Type *shape, const Node *like); // positions along it
 
 SimpRule fold_constants; // simp_fold.c
+bool sum_of_floats(const Node *n);
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
 Node *sum_deviates(const Node *n);    // y, where n sums (y - mean(y))^2 up; null: it does not
 const Node *sum_power(const Node *n); // the exponential that is a factor of n; null: there is none
@@ -19,6 +22,7 @@ bool sum_is_mean(const Node *c, const Node *y, int64_t axes);
 
 SimpRule reshape_last, batches_last, batches_apart, reduce_inside, weights_first, turned_product,
     rows_apart, reshape_turned; // simp_reshape.c
+bool reshape_same_matrices(const Type *a, const Type *b); // are the last two dimensions alike?
 // Does n see the batches of its input as fewer dimensions?
 bool reshape_joins(const Node *n);
 Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims);

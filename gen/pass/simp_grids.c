@@ -51,12 +51,6 @@ static bool is_reshape(const Node *n) {
   return n->op->cls == OpMove && n->op->form == MoveReshape;
 }
 
-static bool same_matrices(const Type *a, const Type *b) {
-  for (int d = 1; d <= 2; d++)
-    if (a->rank < d || b->rank < d || a->dim[a->rank - d] != b->dim[b->rank - d]) return false;
-  return true;
-}
-
 // The scores that maps and reshapes make n of, as their product has them, where no map is of a
 // product as it is; null: there are none.
 static const Node *scores_seen(const Node *n, int *left) {
@@ -92,12 +86,6 @@ typedef struct Seen { // `full`, of what is at hand, is seen as `as`
   bool failed; // a product cannot have other batches
 } Seen;
 
-static Node *with_number(Graph *to, const char *op, Node *x, int64_t number) {
-  Type scalar = type_make(x->type.dtype, 0, NULL);
-  Node *in[2] = {x, simp_const(to, (double)number, &scalar, x)};
-  return simp_make(to, op_need(to->c, op), 2, in, NULL, x);
-}
-
 // The index along the elements of run r of `as`, in their order.
 static Node *index_of_run(const Seen *s, const Node *like, const GridRun *r) {
   Node *sum = NULL;
@@ -109,7 +97,7 @@ static Node *index_of_run(const Seen *s, const Node *like, const GridRun *r) {
     for (int i = 0; i < s->as->rank; i++) dims[i] = i == d ? s->as->dim[d] : 1;
     Node *index = graph_add(s->to, like->op, 0, NULL, &attr, (Node *)like);
     index->type = type_make(like->type.dtype, s->as->rank, dims);
-    Node *term = with_number(s->to, "mul", simp_intern(s->to, index), stride);
+    Node *term = simp_with(s->to, "mul", simp_intern(s->to, index), (double)stride);
     Node *both[2] = {sum, term};
     sum = sum ? simp_make(s->to, op_need(s->to->c, "add"), 2, both, NULL, like) : term;
   }
@@ -127,8 +115,8 @@ static Node *index_seen(const Seen *s, Node *x) {
   for (int d = r.i; d < r.i_end; d++)
     *(d < at ? &before : &after) *= d == at ? 1 : s->full->dim[d];
   Node *sum = index_of_run(s, x, &r);
-  if (sum && after > 1) sum = with_number(s->to, "floordiv", sum, after);
-  return sum && before > 1 ? with_number(s->to, "mod", sum, s->full->dim[at]) : sum;
+  if (sum && after > 1) sum = simp_with(s->to, "floordiv", sum, (double)after);
+  return sum && before > 1 ? simp_with(s->to, "mod", sum, (double)s->full->dim[at]) : sum;
 }
 
 // Any x, repeated along the rest of a run of dimensions where it varies along a part of one.
@@ -208,7 +196,7 @@ static Node *product_seen(Seen *s, Node *x) {
   if (type_same_shape(&x->type, s->as)) return x;
   if (type_count(&x->type) != type_count(s->as)) return repeated_seen(s, x);
   Type batches = type_make(s->as->dtype, s->as->rank - 2, s->as->dim);
-  bool same = same_matrices(&x->type, s->as);
+  bool same = reshape_same_matrices(&x->type, s->as);
   Node *y = same ? reshape_with_batches(s->to, x, &batches) : rows_joined(s, x);
   bool made = y && reshape_batched(y) && type_same_shape(&y->type, s->as);
   s->failed = s->failed || !made;

@@ -240,10 +240,9 @@ static Node *keys_of(const Join *j) {
 // Part i before the keys of the next ones, behind it what those are.
 static Node *chosen(Join *j, int i, Node *rest, Node *like) {
   Type scalar = type_make(DtI32, 0, NULL);
-  Node *index = graph_add(j->to, op_need(j->to->c, "index"), 0, NULL, &(Attr){0}, like);
-  index->type = type_make(DtI32, 1, &j->begin[j->all->nin]);
+  Type keys = type_make(DtI32, 1, &j->begin[j->all->nin]);
   Node *end = simp_const(j->to, (double)j->begin[i + 1], &scalar, like);
-  Node *in[3] = {simp_intern(j->to, index), end};
+  Node *in[3] = {simp_index(j->to, 0, &keys, like), end};
   in[0] = simp_make(j->to, op_need(j->to->c, "lt"), 2, in, NULL, like);
   in[1] = extended(j, i, j->all->in[i]), in[2] = rest;
   return simp_make(j->to, op_need(j->to->c, "where"), 3, in, NULL, like);

@@ -17,9 +17,6 @@ typedef struct Parts {
   int keys, rows; // of the grid: the first dimension of keys, of rows; they end with the others
 } Parts;
 
-static bool is_sum(const Node *n) {
-  return n->op->cls == OpReduce && n->op->flags & FlagAdd && dtype_is_float(n->in[0]->type.dtype);
-}
 static bool is_reshape(const Node *n) {
   return n->op->cls == OpMove && n->op->form == MoveReshape;
 }
@@ -98,16 +95,16 @@ static bool is_weights(const Node *n, const Type *scores, int *left) {
 static bool find_parts(const Node *n, Parts *p) {
   Node *x = n->in[0];
   p->axes = n->attr.axes;
-  for (; is_sum(x) || (is_reshape(x) && x->in[0]->op->cls == OpMove); x = x->in[0])
-    if (is_sum(x))
+  for (; sum_of_floats(x) || (is_reshape(x) && x->in[0]->op->cls == OpMove); x = x->in[0])
+    if (sum_of_floats(x))
       p->axes |= x->attr.axes;
     else if (!axes_below(&x->in[0]->type, &x->type, p->axes, &p->axes))
       return false;
   if (!is_reshape(x)) return false;
   Node *of = x->in[0];
-  p->weights = is_sum(of) ? of->in[0] : of;
+  p->weights = sum_of_floats(of) ? of->in[0] : of;
   p->grid = x->type;
-  if (is_sum(of) && !grid_below(p, of, &x->type, p->axes)) return false;
+  if (sum_of_floats(of) && !grid_below(p, of, &x->type, p->axes)) return false;
   int rank = p->weights->type.rank, left = kMostSearched;
   if (!is_weights(p->weights, &p->weights->type, &left) || !reshape_scores(p->weights))
     return false;
@@ -123,20 +120,6 @@ static void summed(const Parts *p, int from, int to, bool *some, bool *kept) {
     if (p->grid.dim[d] > 1) *(p->axes >> d & 1 ? some : kept) = true;
 }
 
-static Node *with_number(Graph *to, const char *op, Node *x, int64_t number) {
-  Type scalar = type_make(x->type.dtype, 0, NULL);
-  Node *in[2] = {x, simp_const(to, (double)number, &scalar, x)};
-  return simp_make(to, op_need(to->c, op), 2, in, NULL, x);
-}
-
-static Node *index_along(Graph *to, int axis, int64_t size, const Node *like) {
-  int64_t dims[2] = {1, 1};
-  dims[axis] = size;
-  Node *n = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){.axis = axis}, (Node *)like);
-  n->type = type_make(DtI32, 2, dims);
-  return simp_intern(to, n);
-}
-
 // A row for each element of dimensions [from, end) of the grid, a column for each of those that are
 // kept: 1 where the element is of it, else 0.
 static Node *membership(Graph *to, const Parts *p, int from, int end, const Node *like) {
@@ -147,13 +130,16 @@ static Node *membership(Graph *to, const Parts *p, int from, int end, const Node
     if (p->axes >> d & 1 || size == 1) continue;
     int64_t rows = 1;
     for (int i = from; i < end; i++) rows *= p->grid.dim[i];
-    Node *at = with_number(to, "floordiv", index_along(to, 0, rows, like), after);
-    at = with_number(to, "mul", with_number(to, "mod", at, size), columns);
+    Type shape = type_make(DtI32, 2, (int64_t[]){rows, 1});
+    Node *at = simp_with(to, "floordiv", simp_index(to, 0, &shape, like), (double)after);
+    at = simp_with(to, "mod", at, (double)size);
+    at = simp_with(to, "mul", at, (double)columns);
     Node *both[2] = {of, at};
     of = of ? simp_make(to, op_need(to->c, "add"), 2, both, NULL, like) : at;
     columns *= size;
   }
-  Node *equal[2] = {of, index_along(to, 1, columns, like)}, *in[3];
+  Type shape = type_make(DtI32, 2, (int64_t[]){1, columns});
+  Node *equal[2] = {of, simp_index(to, 1, &shape, like)}, *in[3];
   Type scalar = type_make(DtF32, 0, NULL);
   in[0] = simp_make(to, op_need(to->c, "eq"), 2, equal, NULL, like);
   in[1] = simp_const(to, 1, &scalar, like), in[2] = simp_const(to, 0, &scalar, like);
@@ -207,7 +193,7 @@ static bool product_pays(const Parts *p) {
 Node *parts_summed(Graph *to, Node *n) {
   Parts p;
   bool wanted = !strcmp(to->c->options.lowering, "fused") && !to->c->options.no_flash;
-  if (!wanted || !is_sum(n) || !find_parts(n, &p) || !product_pays(&p)) return NULL;
+  if (!wanted || !sum_of_floats(n) || !find_parts(n, &p) || !product_pays(&p)) return NULL;
   bool of_keys, of_rows, keys, rows;
   int end = p.grid.rank;
   summed(&p, p.keys, end, &of_keys, &keys);

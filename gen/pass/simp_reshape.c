@@ -22,7 +22,7 @@ Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims) {
 
 // ---- batches ------------------------------------------------------------------------------------
 
-static bool same_matrices(const Type *a, const Type *b) {
+bool reshape_same_matrices(const Type *a, const Type *b) {
   return a->rank >= 2 && b->rank >= 2 && a->dim[a->rank - 1] == b->dim[b->rank - 1] &&
          a->dim[a->rank - 2] == b->dim[b->rank - 2];
 }
@@ -34,7 +34,7 @@ bool reshape_batched(const Node *n) {
 
 // The product with matrices like `matrices` that n is made of, by maps and reductions; null: none.
 static const Node *made_of_product(const Node *n, const Type *matrices, int *left) {
-  if (reshape_batched(n)) return same_matrices(&n->type, matrices) ? n : NULL;
+  if (reshape_batched(n)) return reshape_same_matrices(&n->type, matrices) ? n : NULL;
   if (--*left < 0 || (n->op->cls != OpMap && n->op->cls != OpReduce)) return NULL;
   for (int i = 0; i < n->nin; i++) {
     const Node *product = made_of_product(n->in[i], matrices, left);
@@ -63,7 +63,7 @@ static int dims_of_batches(const Type *t) { // those of size 1 left out
 // the windows of one picture.
 bool reshape_joins(const Node *n) {
   if (!is_reshape(n) || n->in[0]->type.rank <= n->type.rank) return false;
-  if (!same_matrices(&n->in[0]->type, &n->type)) return false;
+  if (!reshape_same_matrices(&n->in[0]->type, &n->type)) return false;
   return n->type.rank == 3 || reshape_scores(n->in[0]) ||
          dims_of_batches(&n->in[0]->type) > dims_of_batches(&n->type);
 }
@@ -258,7 +258,7 @@ Node *reduce_inside(Graph *to, Node *n) {
 // Does n see the batches of its input, which is made of a product, as more dimensions?
 static bool parts_batches(const Node *n) {
   return is_reshape(n) && n->in[0]->type.rank < n->type.rank && n->in[0]->type.rank > 2 &&
-         same_matrices(&n->in[0]->type, &n->type) && reshape_first_scores(n->in[0]);
+         reshape_same_matrices(&n->in[0]->type, &n->type) && reshape_first_scores(n->in[0]);
 }
 
 // x, which broadcasts to `from`, where this is seen as `as`, a product of so many batches; null: it

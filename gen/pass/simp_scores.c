@@ -253,10 +253,8 @@ Node *powers_factored(Graph *to, Node *n) {
 
 Node *scores_expanded(Graph *to, Node *x, const Type *shape) {
   if (type_same_shape(&x->type, shape)) return x;
-  Node *index = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){0}, x);
-  index->type = type_make(DtI32, shape->rank, shape->dim);
   Type scalar = type_make(DtI32, 0, NULL);
-  Node *in[3] = {simp_intern(to, index), simp_const(to, 0, &scalar, x)};
+  Node *in[3] = {simp_index(to, 0, shape, x), simp_const(to, 0, &scalar, x)};
   in[0] = simp_make(to, op_need(to->c, "ge"), 2, in, NULL, x);
   in[1] = in[2] = x;
   return simp_make(to, op_need(to->c, "where"), 3, in, NULL, x);

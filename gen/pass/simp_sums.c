@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static bool is_sum(const Node *n) {
+bool sum_of_floats(const Node *n) {
   return n->op->cls == OpReduce && n->op->flags & FlagAdd && dtype_is_float(n->in[0]->type.dtype);
 }
 
@@ -19,7 +19,7 @@ static bool same_along(const Node *c, const Node *x, int64_t axes) {
 // sum(-x) = -sum(x); sum(x c) = sum(x) c and sum(x / c) = sum(x) / c, where c is the same along all
 // that is summed; the sum of a constant is one. Sums of one value then become one.
 Node *sum_outside(Graph *to, Node *n) {
-  if (!is_sum(n)) return NULL;
+  if (!sum_of_floats(n)) return NULL;
   Node *m = n->in[0], *in[2];
   if (simp_is_const(m)) {
     double count = (double)type_count(&m->type) / (double)type_count(&n->type);
@@ -203,7 +203,7 @@ Node *sum_joins_product(Graph *to, Node *n) {
   Node *x = n->in[0];
   int last = x->type.rank - 1;
   Factors all = {.scale = 1};
-  if (!is_sum(n) || n->attr.axes != 1ll << last || x->op->cls != OpMap ||
+  if (!sum_of_floats(n) || n->attr.axes != 1ll << last || x->op->cls != OpMap ||
       !factors_of(&all, x, false))
     return NULL;
   for (int i = 0; i < all.count; i++) {

@@ -115,8 +115,8 @@ int window_rows_at_once(const Node *n, const Tile *t) {
   return t->items > 1 && rows * one > kMostText ? 1 : (int)rows;
 }
 
-// May a thread have so many? What it has, a row of weights and a column are in registers; columns
-// between those that the taps read, and rows of outputs that are mostly shorter, cost too much.
+// May a thread have so many pixels? Their outputs, a row of weights and a column of the image are
+// in registers; they are to share what is loaded, and a row of outputs is to have as many.
 static bool may_have_pixels(const Node *n, int lanes, int pixels) {
   enum { kMostHeld = 128 };
   const int64_t *stride = n->attr.stride;
@@ -128,8 +128,9 @@ static bool may_have_pixels(const Node *n, int lanes, int pixels) {
          window_columns(n, pixels) < pixels * kernel && n->type.dim[3] >= pixels;
 }
 
-// Instructions of a thread for its outputs, as counted in SASS for sm_90a (kernels of 3 x 3 to
-// 7 x 7): of a tap of one pixel; of a column of the image, of a weight, of what is added up.
+// Instructions of a thread for its outputs, fitted to SASS for sm_90a of kernels of 3 x 3 to 7 x 7:
+// of a tap of one pixel (14 to 39 besides what each lane takes); of a column of the image, of a
+// weight, of what is added up.
 static double window_issue(const Node *n, const Tile *t) {
   enum { kTap = 30, kColumn = 12, kWeight = 3 };
   double lanes = t->lanes, rows = (double)node_window(n, 0), width = (double)node_window(n, 1);
@@ -141,7 +142,7 @@ static double window_issue(const Node *n, const Tile *t) {
 }
 
 static void cost_window(Group *g, const Arch *arch) {
-  const double turn = 2.5; // of sums that do not wait for each other: as those of contractions
+  const double turn = 2.5; // of sums that do not wait for each other: as in contractions, assumed
   const Node *n = g->anchor;
   const Type *y = &n->type;
   Tile *t = &g->tile;

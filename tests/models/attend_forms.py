@@ -22,7 +22,8 @@ SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, 
           "k_grid": (B, H, 6, 8, D), "v_grid": (B, H, 6, 8, W), "rel_h": (3, 6, D),
           "rel_w": (11, 8, D), "of_rows": (H, 3, 1, 6, 1), "of_columns": (H, 1, 11, 1, 8),
           "k_own": (B, H, N, D), "v_own": (B, H, N, W), "distances": (N, D), "few": (17, D),
-          "policy": (B, 1, 1, M), "of_key": (1, 6, 1), "q_last": (B, 3, 11, H, D), "k_last": (B, 6, 8, H, D),
+          "policy": (B, 1, 1, M), "of_key": (1, 6, 1),
+          "q_last": (B, 3, 11, H, D), "k_last": (B, 6, 8, H, D),
           "v_last": (B, 6, 8, H, W)}
 
 

@@ -1,4 +1,5 @@
--- grouped.lua: convolutions in groups of few channels, their gradients, and transposed ones.
+-- grouped.lua: convolutions in groups of few channels, or of one, their gradients, and transposed
+-- ones.
 local nn = require "nn"
 local c = nn.config{batch = 2, groups = 8, channels = 4, outputs = 4, -- of a group
                     height = 9, kernel = 3, stride = 1, dilation = 1, pad = 1}

@@ -11,7 +11,10 @@ kernels() { # kernels COUNT FORM OPTIONS...
 forms=$(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model)
 for form in $forms; do
   count=1
-  case $form in two_*|differential|channels*|relative_*) count=2 ;; stored|differential_heads|decomposed) count=3 ;; esac
+  case $form in
+    two_*|differential|channels*|relative_*) count=2 ;;
+    stored|differential_heads|decomposed) count=3 ;;
+  esac
   ok "$form: $count kernels" kernels $count $form
 done
 one_query() { # whose sum of weights is one value for each matrix

@@ -2,8 +2,9 @@
 # Convolutions of each channel alone, and their gradients, multiply no tiles of matrices, of which
 # one in sixteen elements or less would count.
 . "$(dirname "$0")/../tap.sh"
-model=tests/models/depthwise.lua
-right() { build/nngen $model --quiet --check "$@"; }
+model=tests/models/grouped.lua
+alone="--set channels=1 outputs=1" # of a group
+right() { build/nngen $model $alone --quiet --check "$@"; }
 while read -r settings; do
   few 3 || continue
   ok "fp32: ${settings:-as they are}" right ${settings:+--set $settings}
@@ -15,26 +16,26 @@ stride=2 dilation=2
 kernel=5 pad=0
 stride=3 kernel=4 pad=2
 kernel=7 height=4 pad=3
-channels=7 stride=2 height=8
-channels=1
+groups=7 stride=2 height=8
+groups=1
 height=1 stride=2
 height=3 kernel=5 pad=2
-batch=8 channels=64 height=16 kernel=7 pad=3
+batch=8 groups=64 height=16 kernel=7 pad=3
 kernel=1 pad=0 stride=2
 kernel=3 pad=5
 CASES
-products() { build/nngen show $model --plan --set "$@" | grep -c '"class_name": "contract"'; }
+products() { build/nngen show $model $alone --plan --set "$@" | grep -c '"class_name": "contract"'; }
 none() { [ "$(products "$@")" = 0 ]; }
 ok "none is a product of tiles" none stride=2
 sums() { # sums COUNT SETTINGS...: so many kernels have the sums for the taps
   local got
-  got=$(build/nngen show $model --stage fuse --set "${@:2}" |
+  got=$(build/nngen show $model $alone --stage fuse --set "${@:2}" |
     grep -c '^# kernel.*filter.*reduce_sum')
   [ "$got" = $1 ] || { echo "$got kernels, want $1"; return 1; }
 }
-ok "nine taps are the sums of two kernels" sums 2 channels=64 height=30
-ok "49 taps of seven" sums 7 batch=32 channels=64 height=30 kernel=7 pad=3
-ok "unless there is little to sum" sums 0 channels=64 height=7 kernel=7 pad=3
+ok "nine taps are the sums of two kernels" sums 2 groups=64 height=30
+ok "49 taps of seven" sums 7 batch=32 groups=64 height=30 kernel=7 pad=3
+ok "unless there is little to sum" sums 0 groups=64 height=7 kernel=7 pad=3
 for axes in "{1, 3}, padding = {2, 0}, dilation = {2, 1}" "{2, 1}, padding = {0, 3}"; do
   cat >"$work/axes.lua" <<LUA
 local nn = require "nn"
@@ -49,13 +50,13 @@ LUA
 done
 if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
   unspilled() {
-    build/nngen $model --quiet --json "$@" >"$work/json" &&
+    build/nngen $model $alone --quiet --json "$@" >"$work/json" &&
       ! grep -q '"spill_bytes": [1-9]' "$work/json" && grep -q '"spill_bytes": 0' "$work/json"
   }
   for arch in sm_90a $(long && echo sm_80 sm_100a); do
     for dtype in fp32 $(long && echo bf16); do
       ok "$arch, $dtype, spills nothing" unspilled --arch $arch --dtype $dtype \
-        --set channels=64 height=30 kernel=7 pad=3
+        --set groups=64 height=30 kernel=7 pad=3
     done
   done
 fi
