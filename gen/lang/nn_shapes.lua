@@ -182,6 +182,14 @@ define("rot90(x: tensor, k: whole = 1, a: axis = 1, b: axis = 2)",
   if k % 4 == 1 then return nn.transpose(nn.flip(x, b), a, b) end
   return nn.flip(nn.transpose(x, a, b), b)
 end)
+-- x, moved on by `by` along an axis: each element says where it comes from, which a kernel that reads
+-- it computes.
+local function rolled(x, axis, by)
+  local n = shape(x)[axis]
+  local place = op.mod(nn.index({n}) + (n - by), n)
+  return nn.custom_gradient(op.gather(x, place, {axis = axis - 1}), {x},
+                            function(g) return rolled(g, axis, n - by) end)
+end
 -- Moved on by `shifts` along the axes; what leaves at the end comes in at the beginning. Without
 -- axes: of all elements.
 define("roll(x: tensor, shifts: any, axes: any = nil)", "torch.roll", function(x, shifts, axes)
@@ -197,9 +205,7 @@ define("roll(x: tensor, shifts: any, axes: any = nil)", "torch.roll", function(x
     local axis = tools.axis("roll: axes[" .. i .. "]", axes[i], x)
     local n = shape(x)[axis]
     local by = n > 0 and shifts[i] % n or 0
-    if by ~= 0 then
-      x = nn.concat({nn.slice(x, axis, n - by + 1, n), nn.slice(x, axis, 1, n - by)}, axis)
-    end
+    if by ~= 0 then x = rolled(x, axis, by) end
   end
   return x
 end)

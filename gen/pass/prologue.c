@@ -29,6 +29,9 @@ static Group *only_reader(const Group *k) {
   return reader;
 }
 
+// The forms of moves, a bit each, that are another way to index what they move.
+enum { kViews = 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape };
+
 // Are all nodes of k moves of these forms (a bit each)?
 static bool only_moves(const Group *k, unsigned forms) {
   for (int i = 0; i < k->nnodes; i++)
@@ -111,6 +114,31 @@ static double seconds_apart(const Group *reader, const Group *k) {
   return least_seconds(reader) + gain_of_copy(arch, &k->nodes[k->nnodes - 1]->type);
 }
 
+// The kernel of maps before k that alone reads what it makes, or null.
+static Group *maps_before(const Group *k) {
+  Group *before = k->nodes[0]->nin == 1 ? k->nodes[0]->in[0]->group : NULL;
+  bool maps = before && before != k && !before->fixed && before->nnodes && before->tm->fusion->maps;
+  return maps && only_reader(before) == k ? before : NULL;
+}
+
+// Would a product take less time if k, and moves before it, were part of the kernel of maps that
+// makes what they move? The product would not compute that one.
+static bool belongs_before(Group *reader, Group *k) {
+  Group *chain[kMostNodes] = {k}, *maker = maps_before(k);
+  int count = 1;
+  for (; maker && only_moves(maker, kViews) && count < kMostNodes; maker = maps_before(maker))
+    chain[count++] = maker;
+  if (!maker || only_moves(maker, kViews)) return false;
+  double apart = least_seconds(reader);
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < chain[i]->nnodes; j++) chain[i]->nodes[j]->group = reader;
+  double inside = least_seconds(reader);
+  bool stays = legal_prologue(reader, maker) || prologue_of_product(reader, maker);
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < chain[i]->nnodes; j++) chain[i]->nodes[j]->group = chain[i];
+  return stays && inside > apart + reader->graph->c->options.arch->launch_gap;
+}
+
 // What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
 // domain of rows, likewise.
 const char *prologue_of_elements(Group *reader, Group *k) {
@@ -127,7 +155,7 @@ const char *prologue_of_elements(Group *reader, Group *k) {
 const char *prologue_of_product(Group *reader, Group *k) {
   const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
   const Node *operand = operand_of(reader, made);
-  bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
+  bool moves = only_moves(k, kViews);
   if (!operand) return prologue_of_elements(reader, k);
   if (moves && lies_in_place(reader, k, operand)) return NULL;
   Group *before = reorders_before(k);
@@ -141,6 +169,8 @@ const char *prologue_of_product(Group *reader, Group *k) {
                ? NULL
                : "a copy, and the product of it, take less time";
   }
+  if (moves && belongs_before(reader, k))
+    return "what makes it can store it in this order; the product would take longer";
   Maps maps = maps_of(a, 0);
   int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);
   int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
