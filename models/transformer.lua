@@ -67,7 +67,7 @@ local function writes_text(m)
       x = nn.where(x:ge(nn.slice(most, 2, own.top_k, own.top_k)), x, -math.huge)
     end
     local u = nn.random({B, m.vocab}, {kind = "uniform", seed = own.seed, step = position})
-    return (x - (-((u + 1e-7):log())):log()):argmax(2)
+    return (x - (-nn.max(u, 2^-25):log()):log()):argmax(2) -- u is 0 to 1 - 2^-24: all are finite
   end
 
   -- The token after `last`, which counts from 0, and at most how many there are then; nothing is

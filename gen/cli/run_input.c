@@ -68,16 +68,17 @@ static int check_integers(const Run *r, const char *path, const PlanTensor *t, c
   if (!npy->integers)
     return err_set(err, ExitBadInput, "--input %s: '%s' wants %s, the file holds floats", path,
                    t->name, dtype_name(t->dtype));
+  double least = t->dtype == DtU8 ? 0 : INT32_MIN, most = t->dtype == DtU8 ? 255 : INT32_MAX;
   for (int64_t i = 0; i < npy->count; i++) {
     double v = npy->exact[i];
-    if (v >= INT32_MIN && v <= INT32_MAX && (!below || (v >= 0 && v < (double)below))) continue;
+    if (v >= least && v <= most && (!below || (v >= 0 && v < (double)below))) continue;
     if (below)
       return err_set(err, ExitBadInput,
                      "--input %s: element %lld of '%s' is %.0f, not 0 to %lld (declared in %s:%d)",
                      path, (long long)i, t->name, v, (long long)below - 1, input->loc.file,
                      input->loc.line);
-    return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, over 32 bits",
-                   path, (long long)i, t->name, v);
+    return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, not %.0f to %.0f",
+                   path, (long long)i, t->name, v, least, most);
   }
   return ExitOk;
 }

@@ -263,7 +263,7 @@ local moments = {name = "moments",
                  " * (2.f * b.sum + b.count * " .. shift .. ")",
           whole = "nn_max(a.squares - a.sum * " .. ahead .. ", 0.f)"},
    ref_init = 0, ref = function(count, mean, rest, m2, x)
-     return m2 + (x - mean) * (x - mean) * count / (count + 1)
+     return m2 + (x - mean) * (x - mean) * count / (count + 1) + 0 * x -- of an infinity: NaN
    end}}
 op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10,
    flags = {"one"}, result = "a.mean + a.rest",

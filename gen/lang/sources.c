@@ -60,13 +60,26 @@ static Node *declared_before(lua_State *lua, const char *name, const Node *like)
   return n;
 }
 
+// Another tensor has this name, of whatever entry: a program asks for it by that.
+static void refuse_taken(lua_State *lua, const char *name, const Node *other) {
+  Compiler *c = front_compiler(lua);
+  static const char *const kKinds[] = {
+      [SourceInput] = "an input", [SourceParam] = "a parameter", [SourceState] = "a state"};
+  const char *kind = other->op->cls == OpSource ? kKinds[other->op->form] : NULL;
+  Loc loc = other->loc;
+  for (int i = 0; i < c->graph->noutputs; i++) {
+    const Output *o = &c->graph->outputs[i];
+    if (!strcmp(o->name, name)) kind = "an output", loc = o->loc;
+  }
+  err_at(c, front_here(lua),
+         "'%s' is declared already, as %s, at %s:%d: outputs, inputs, parameters and states have "
+         "each a name of its own, in all entries (train.loss, eval.loss)",
+         name, kind ? kind : "a tensor", loc.file, loc.line);
+}
+
 static void claim_name(lua_State *lua, const char *name, Node *n) { // nobody else has it
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
-  if (lua_getfield(lua, -1, name) != LUA_TNIL) {
-    const Node *other = lua_touserdata(lua, -1);
-    err_at(front_compiler(lua), front_here(lua), "'%s' is declared already, at %s:%d", name,
-           other->loc.file, other->loc.line);
-  }
+  if (lua_getfield(lua, -1, name) != LUA_TNIL) refuse_taken(lua, name, lua_touserdata(lua, -1));
   lua_pop(lua, 1);
   lua_pushlightuserdata(lua, n);
   lua_setfield(lua, -2, name);

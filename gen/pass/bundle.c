@@ -3,7 +3,7 @@
 // alone run first, those whose results no kernel of the entry reads, as updates of parameters, at
 // the end; and those that read what one kernel makes, as rotary embeddings of queries and keys.
 // Reductions of whole tensors that one kernel reads share a launch, too: the norm of all gradients.
-#include "pass.h"
+#include "gain.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool writes_states(const Graph *g, const Group *k) {
 }
 
 // Does one of them update a state that the other reads? Blocks of one launch would not wait.
-static bool in_the_way(const Group *a, const Group *b) {
+bool bundle_in_the_way(const Group *a, const Group *b) {
   const Graph *g = a->graph;
   for (int i = 0; i < g->nupdates; i++) {
     const Group *by = g->updates[i].value->group, *other = by == a ? b : a;
@@ -111,7 +111,7 @@ static bool add_apart(Parts *p, Group *k) {
   bool apart = has_room(p, k);
   for (int i = 0; i < p->count && apart; i++) {
     Group *part = p->group[i];
-    apart = part != k && !in_the_way(part, k) && !fuse_reaches(part, k) && !fuse_reaches(k, part);
+    apart = part != k && !bundle_in_the_way(part, k) && !fuse_reaches(part, k) && !fuse_reaches(k, part);
   }
   if (apart) add_part(p, k);
   return apart;
@@ -125,7 +125,7 @@ static void bundle(Graph *g, End end, int entry) {
     group_borders(k);
     if (!fits(k, end, entry)) continue;
     bool apart = true;
-    for (int j = 0; j < parts.count && apart; j++) apart = !in_the_way(parts.group[j], k);
+    for (int j = 0; j < parts.count && apart; j++) apart = !bundle_in_the_way(parts.group[j], k);
     if (!apart) continue;
     if (!has_room(&parts, k)) {
       if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);

@@ -6,7 +6,7 @@
 // cannot compute, as of gathers. Those made of positions and small values alone, like the condition
 // of a mask, which no kernel need write for the others; sources in another shape, and in another
 // shape, too, what is expected to be in memory as it is; and what late.c finds.
-#include "pass.h"
+#include "gain.h"
 #include "prec.h"
 
 enum { kMostEnds = 2, kMostChain = 48 };
@@ -17,10 +17,10 @@ typedef struct Ends { // large values that a chain is made of
   bool maps, late; // may ends be cheap maps? Node.late of the chain's maps
 } Ends;
 
-typedef enum Made { NotAsked, MadeFree, MadeOfMemory } Made;
+typedef enum Made { NotAsked, MadeFree, MadeOfLabels, MadeOfMemory } Made;
 
 typedef struct Known { // of a node of the new graph
-  Made made;           // what is_free has said
+  Made made;           // what made_of has said
   Node *copy;          // the last one, made for the reader `turn`
   int turn;
 } Known;
@@ -133,25 +133,36 @@ bool chain_is_shape(const Node *n) {
          n->in[0]->op->cls == OpMap;
 }
 
-// Is n made of nothing in memory that is as large as itself? Each node is asked once: chains of
-// residual blocks are deep.
-static bool is_free(Graph *to, const Node *n) {
-  Made known = known_of(to, n)->made;
-  if (known) return known == MadeFree;
-  bool free = chain_is_cheap(to->c->options.arch, n) || chain_is_shape(n);
-  for (int i = 0; free && i < n->nin; i++) {
-    const Node *in = n->in[i];
-    free = node_is_computed(in) || !chain_is_large(in, n) || is_free(to, in);
-  }
-  known_of(to, n)->made = free ? MadeFree : MadeOfMemory;
-  return free;
-}
-
 // Is n a source, or a result of a reduction, in another shape, that each reader may read where it
 // is?
 static bool is_view(const Node *n) {
   return n->op->cls == OpMove && n->nin == 1 && !n->fixed &&
          (node_has_memory(n->in[0]) || n->in[0]->op->cls == OpReduce) && view_same_memory(n);
+}
+
+// Is n an id or a condition that is made of `in`, small integers in memory, as of labels?
+static bool is_of_labels(const Arch *arch, const Node *n, const Node *in) {
+  bool whole = !dtype_is_float(n->type.dtype) && !dtype_is_float(in->type.dtype);
+  return whole && (node_has_memory(in) || is_view(in)) && gain_small_read(arch, &in->type);
+}
+
+// What n is made of: is that free, as nothing in memory that is as large as itself, or small integers?
+// Each node is asked once: chains of residual blocks are deep.
+static Made made_of(Graph *to, const Node *n) {
+  const Arch *arch = to->c->options.arch;
+  Made made = known_of(to, n)->made;
+  if (made) return made;
+  made = chain_is_cheap(arch, n) || chain_is_shape(n) ? MadeFree : MadeOfMemory;
+  for (int i = 0; made != MadeOfMemory && i < n->nin; i++) {
+    const Node *in = n->in[i];
+    if (node_is_computed(in) || !chain_is_large(in, n)) continue;
+    Made other = is_of_labels(arch, n, in) ? MadeOfLabels : made_of(to, in);
+    if (other > made) made = other;
+  }
+  return known_of(to, n)->made = made;
+}
+static bool is_free(Graph *to, const Node *n) {
+  return made_of(to, n) != MadeOfMemory;
 }
 
 // n, or a copy of it for one reader alone, of copies as far as they are free. What the reader needs
@@ -254,6 +265,11 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   if (reads_view(chains, node)) {
     in[0] = chain_copy(to, in[0], in[0]->in);
     in[0]->late = true;
+  }
+  bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;
+  if (gathers && made_of(to, in[1]) == MadeOfLabels) { // its ids
+    ((Chains *)to->scratch)->turn++;
+    in[1] = own_free(to, in[1]);
   }
   Node *own = node->op->cls == OpReduce ? reduced_chain(to, node, in[0]) : NULL;
   if (node->op->cls == OpMap) own_inputs(to, node, in);

@@ -25,7 +25,7 @@
 // Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the
 // GPU at hand. `unfused` merges only within one call of the model, and takes only the epilogues and
 // prologues.
-#include "pass.h"
+#include "gain.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -387,6 +387,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   if (!unfused) sibling_join(g);
   if (!unfused) row_join_readers(g);
   merge_copies(g);
+  if (!unfused) sibling_join_numbers(g);
   if (!unfused && !c->options.apart) bundle_groups(g);
   bool ordered = group_finish(g);
   g->scratch = NULL;

@@ -1,6 +1,6 @@
 // gain.c: what fusing saves and costs on the GPU at hand, in seconds: a kernel's launch, bytes
 // through DRAM and L2, and instructions for what is computed again.
-#include "pass.h"
+#include "gain.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -51,6 +51,10 @@ static double input_bytes(const Group *k, double count) {
 bool gain_is_small(const Arch *arch, const Group *k) {
   double launches = k->graph->c->options.level ? 0.25 : 4; // that its bytes take at most
   return dram_seconds(arch, in_place_bytes(k)) < launches * arch->launch_gap;
+}
+
+bool gain_small_read(const Arch *arch, const Type *t) {
+  return dram_seconds(arch, (double)type_bytes(t)) < arch->launch_gap;
 }
 
 double gain_of_copy(const Arch *arch, const Type *t) {

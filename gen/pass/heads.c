@@ -9,7 +9,7 @@
 //
 // Runs behind the epilogues: what a product's own kernel takes stays there. And before concats are
 // placed, as of the turned halves of a head.
-#include "pass.h"
+#include "gain.h"
 
 #include <math.h>
 #include <stdlib.h>

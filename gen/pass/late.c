@@ -4,7 +4,7 @@
 // would have to be. Only the root is written then; or, where the map reads a conversion to more
 // bytes, what is converted. The copies are late: no kernel of what they are made of takes them in
 // (fuse.c).
-#include "pass.h"
+#include "gain.h"
 
 // By id in the graph before.
 struct Late {

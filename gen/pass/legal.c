@@ -1,6 +1,6 @@
 // legal.c: what may be computed in one kernel: for each template, the rules by the class of what
 // would join it. A rule gives the reason against it, which `--explain` prints, or null.
-#include "pass.h"
+#include "gain.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 // those down its columns, over all rows or those of each image, of single columns or of groups of
 // neighbours; and statistics along its rows, for a norm. A rule gives the reason against it, or
 // null.
-#include "pass.h"
+#include "gain.h"
 
 enum { kMostColumnState = 5, kMostRowState = 4 }; // words: of moments, and of a sum beside them
 

@@ -216,11 +216,13 @@ const Node *fuse_only_reader(const Node *n); // null: there is not one alone
 int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
 bool fuse_listed(const Node *const *list, int count, const Node *n); // is it in the list?
 const Node *bundle_reduction(const Group *k); // that makes one value of a tensor, all k is for
-bool bundle_shares(const Group *k); // is it such a one, and will share a launch with others?
+bool bundle_shares(const Group *k), // is it such a one, and will share a launch with others?
+    bundle_in_the_way(const Group *a, const Group *b); // does one update what the other reads?
 void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), merge_copies(Graph *g),
-    sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g); // a file each
+    sibling_join(Graph *g), sibling_join_numbers(Graph *g), bundle_groups(Graph *g),
+    row_join_readers(Graph *g); // a file each
 
-// ---- chain.c, late.c, gain.c -------------------------------------------------------------------
+// ---- chain.c, late.c ---------------------------------------------------------------------------
 typedef struct Late Late; // chain_is_shape: is it another shape of what maps make?
 bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n),
     chain_is_shape(const Node *n);
@@ -229,18 +231,6 @@ void late_find(Late *late, const Graph *g);     // the rest; adds to `stored`
 bool late_wants(const Late *late, const Node *map, const Node *n); // should map compute n itself?
 Node *chain_copy(Graph *, Node *n, Node **in), *late_copy(Graph *, const Late *, Node *); // for one
 bool late_sums_columns(const Late *late, const Node *n); // may a product's own kernel sum it?
-bool gain_is_small(const Arch *arch, const Group *k); // is its launch what it costs?
-double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value
-bool gain_scatters(const Arch *, const Type *); // are elements stored singly faster than copied?
-// Is computing a map cheaper than reading it? And of `work` operations?
-bool gain_again(const Arch *, const Node *map), gain_again_work(const Arch *, const Node *, double);
-// Is reading t from a table, `reads` times for `reader`, cheaper than `work` operations each time?
-bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double reads, double work);
-int64_t gain_behind(const Group *k, const Node *n); // bytes saved by computing n in k
-bool gain_inside(const Arch *, const Group *k, double reads); // is k cheaper where it is read?
-bool gain_taps(const Arch *, const Node *filter), // are taps summed faster than multiplied?
-    gain_ends_tiles(const Arch *, const Group *k, int64_t rows); // with parts of so many rows?
-bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a); // than kept?
 
 // ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of

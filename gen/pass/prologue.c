@@ -1,6 +1,6 @@
 // prologue.c: a group of maps and moves joins its only reader, when that template can evaluate an
 // expression at each element it reads.
-#include "pass.h"
+#include "gain.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 // row.c: kernels of rows: reductions of the same elements, and the maps before, between and behind
 // them. A kernel goes over its rows in sweeps: each accumulates the reductions that depend on those
 // of the sweeps before it, and computes the maps between them.
-#include "pass.h"
+#include "gain.h"
 
 #include <stdlib.h>
 #include <string.h>

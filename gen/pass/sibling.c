@@ -1,5 +1,5 @@
 // sibling.c: groups that read one value and run over the same elements become one kernel.
-#include "pass.h"
+#include "gain.h"
 
 #include <string.h>
 
@@ -95,4 +95,30 @@ void sibling_join(Graph *g) {
         group_borders(swap ? from : to);
       }
   }
+}
+
+// Does it make numbers alone, as a loss or a metric, in less than it takes to launch it a few times?
+static bool makes_numbers(const Group *k) {
+  return k->tm->fusion->sweeps && !k->fixed && !k->nparts && type_count(&k->anchor->type) == 1 &&
+         gain_is_small(k->graph->c->options.arch, k) && !makes_again(k) && !bundle_shares(k);
+}
+
+void sibling_join_numbers(Graph *g) {
+  enum { kMostGroups = 64 }; // all pairs are looked at
+  Group *found[kMostGroups];
+  int count = 0;
+  for (int i = 0; i < g->nnodes && count < kMostGroups; i++) { // each group at its first node
+    Group *k = g->nodes[i]->group;
+    if (!k || k->nodes[0] != g->nodes[i]) continue;
+    group_borders(k);
+    if (makes_numbers(k)) found[count++] = k;
+  }
+  for (int a = 0; a < count; a++)
+    for (int b = a + 1; b < count; b++) {
+      bool whole = found[a]->nnodes && found[b]->nnodes && !legal_size(found[a], found[b]);
+      if (!whole || bundle_in_the_way(found[a], found[b])) continue;
+      if (legal_siblings(found[a], found[b])) continue;
+      fuse_absorb(g, found[a], found[b]);
+      group_borders(found[a]);
+    }
 }

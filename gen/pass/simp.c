@@ -166,6 +166,14 @@ static Node *without_shape(Graph *to, Node *y) {
   return NULL;
 }
 
+// One element of a constant; it promotes as a tensor without dimensions, not as a number.
+static Node *single(Graph *to, Node *c) {
+  Attr attr = {.value = c->attr.value, .tensor = c->type.rank || c->attr.tensor};
+  Node *n = graph_add(to, c->op, 0, NULL, &attr, c);
+  n->type = type_make(c->type.dtype, 0, NULL);
+  return simp_intern(to, n);
+}
+
 // A map broadcasts its inputs: those that a constant has made as large need not be, where another
 // one is.
 static Node *broadcast_late(Graph *to, Node *n) {
@@ -175,12 +183,14 @@ static Node *broadcast_late(Graph *to, Node *n) {
   for (int i = 0; i < n->nin; i++) {
     in[i] = n->in[i];
     Node *small = type_count(&n->in[i]->type) > 1 ? without_shape(to, n->in[i]) : NULL;
+    if (simp_is_const(n->in[i])) small = single(to, n->in[i]);
     if (small && type_count(&small->type) < type_count(&n->in[i]->type))
       in[i] = small, found = true;
     else
       full = full || (type_same_shape(&n->in[i]->type, &n->type) && !simp_is_const(n->in[i]));
   }
-  return found && full ? simp_make(to, n->op, n->nin, in, &n->attr, n) : NULL;
+  Node *y = found && full ? simp_make(to, n->op, n->nin, in, &n->attr, n) : NULL;
+  return y && y->type.dtype == n->type.dtype ? y : NULL;
 }
 
 // The addends of n that are padded along one dimension alone, all along the same.
@@ -241,7 +251,7 @@ static Node *binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like)
 static Node *subtract_to_add(Graph *to, Node *n) {
   if (!(n->op->flags & FlagSub) || !n->in[1]->fixed || n->in[0]->fixed) return NULL;
   Dtype dtype = n->in[1]->type.dtype;
-  bool number = node_is_literal(n->in[1]) && dtype != DtBool;
+  bool number = node_is_number(n->in[1]) && dtype != DtBool;
   if (!number && !same_arithmetic(dtype, n->type.dtype)) return NULL;
   Node *negative = simp_make(to, op_need(to->c, "neg"), 1, &n->in[1], NULL, n);
   return binary(to, op_need(to->c, "add"), n->in[0], negative, n);
@@ -356,7 +366,7 @@ static SimpRule *const rules[] = {
     repeats_read,     rows_apart,      rows_summed,        products_joined,
     memories_whole,   memories_summed, concat_apart,       slice_apart,
     batches_in_order, powers_factored, weights_cut,        grids_last,
-    parts_summed,     sums_once,
+    parts_summed,     sums_once,       choice_mapped,      choice_plain,
 };
 
 static_assert(LENGTH(rules) <= kMostRules, "a place for each rule");

@@ -39,6 +39,7 @@ SimpRule powers_plain, powers_factored, nan_of_row, weights_apart, scale_behind,
     sums_once, repeats_read, products_joined; // simp_scores.c
 SimpRule scores_turned; // simp_turned.c
 const Node *turned_reduced(const Node *n, int *left); // rows of scores that maps make n of; null
+SimpRule choice_mapped, choice_plain; // simp_choices.c
 SimpRule grids_last, parts_summed; // simp_grids.c, simp_parts.c
 typedef struct GridRun { // dimensions [i, i_end) of one shape that are [j, j_end) of another one
   int i, i_end, j, j_end;

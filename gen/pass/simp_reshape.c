@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { kMostSearched = 64 }; // nodes of one question
+enum { kMostSearched = 64, kMostBeside = 16 }; // nodes of one question, or computed again
 
 static bool is_reshape(const Node *n) {
   return n->op->cls == OpMove && n->op->form == MoveReshape;
@@ -337,27 +337,90 @@ static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from
   return simp_make(to, x->op, x->nin, in, &x->attr, x);
 }
 
+// Is n a reduction, or what maps make of some?
+static bool made_of_reduced(const Node *n, int *left) {
+  if (n->fixed || --*left < 0) return false;
+  bool found = n->op->cls == OpReduce;
+  for (int i = 0; i < n->nin && n->op->cls == OpMap; i++)
+    found = found || made_of_reduced(n->in[i], left);
+  return found;
+}
+
+// Does it only add or drop dimensions of size 1?
+static bool keeps_sizes(const Node *n) {
+  const Type *a = &n->in[0]->type, *b = &n->type;
+  int i = 0, j = 0;
+  for (;; i++, j++) {
+    while (i < a->rank && a->dim[i] == 1) i++;
+    while (j < b->rank && b->dim[j] == 1) j++;
+    if (i == a->rank || j == b->rank || a->dim[i] != b->dim[j]) break;
+  }
+  return i == a->rank && j == b->rank;
+}
+
+// May what is combined with `moved` by n, in its shape, take that of what was reduced? Not if
+// another operand has been reduced to the shape of n itself: each would take the other's, without
+// end.
+static bool may_follow_reduced(const Node *moved, const Node *n) {
+  int left = kMostSearched;
+  bool may = type_count(&n->type) > 1 && keeps_sizes(moved) &&
+             made_of_reduced(moved->in[0], &left);
+  for (int i = 0; i < n->nin && may; i++) {
+    left = kMostSearched;
+    may = !type_same_shape(&n->in[i]->type, &n->type) || !made_of_reduced(n->in[i], &left);
+  }
+  return may;
+}
+
+// Does one kernel make both, reductions of as many elements?
+static bool reduced_alike(const Node *a, const Node *b) {
+  return a->op->cls == OpReduce && b->op->cls == OpReduce && a->attr.axes == b->attr.axes &&
+         type_same_shape(&a->in[0]->type, &b->in[0]->type);
+}
+
 // Is `moved`, which map n reads, a reshape of what maps or a reduction make? Their kernel computes
 // the map then. NOTE: numbers that n combines, as sums of whole tensors, keep the shape they have
-// in common.
+// in common: they may be made by one kernel, and combined by the next. But a mean divides by what
+// is counted beside its sum.
 static bool may_be_last(const Node *moved, const Node *n) {
   const Node *x = moved->in[0];
   if (x->op->cls == OpMap) return moved->uses == 1;
-  bool alone = x->op->cls == OpReduce;
-  for (int i = 0; i < n->nin && type_count(&n->type) == 1; i++)
-    alone = alone && (n->in[i] == moved || simp_is_const(n->in[i]));
+  bool alone = x->op->cls == OpReduce, counts = !(n->op->flags & FlagCommutes);
+  for (int i = 0; i < n->nin && type_count(&n->type) == 1; i++) {
+    bool beside = is_reshape(n->in[i]) && counts && reduced_alike(n->in[i]->in[0], x);
+    bool given = n->in[i]->op->cls == OpSource && n->in[i]->op->form == SourceInput;
+    alone = alone && (n->in[i] == moved || simp_is_const(n->in[i]) || given || beside);
+  }
   return alone;
 }
 
+// What map n combines with a reshape of `from`, and how it takes its shape.
+typedef struct Beside {
+  const Node *n;
+  const Type *from;
+  bool scores; // what is combined is scores
+  bool reduced; // may_follow_reduced()
+  int left; // nodes that may still be looked at
+} Beside;
+
 // x, which broadcasts to the shape of n, where `from` is seen as that; null: it cannot be.
-static Node *beside_reshape(Graph *to, Node *x, const Node *n, const Type *from, bool scores) {
+static Node *beside_reshape(Graph *to, Node *x, Beside *b) {
   int64_t dims[MaxRank];
   int left = kMostSearched;
-  if (is_reshape(x) && type_same_shape(&x->in[0]->type, from)) return x->in[0];
+  if (is_reshape(x) && type_same_shape(&x->in[0]->type, b->from)) return x->in[0];
   if (!x->type.rank) return x;
-  if (!(scores || x->fixed) || !grid_seen_as(&x->type, &n->type, from, dims)) return NULL;
-  Node *computed = scores ? computed_as(to, x, &n->type, from, &left) : NULL;
-  return computed ? computed : reshape_as(to, x, from->rank, dims);
+  bool free = b->reduced && (x->op->cls == OpSource || is_reshape(x));
+  bool numbers = type_count(&x->type) == 1; // whose maps share a kernel
+  if (b->reduced && x->op->cls == OpMap && !x->fixed && x->op->typing != TypeDraw && !numbers) {
+    Node *in[MaxInputs];
+    bool found = --b->left > 0;
+    for (int i = 0; i < x->nin && found; i++) found = (in[i] = beside_reshape(to, x->in[i], b));
+    return found ? simp_make(to, x->op, x->nin, in, &x->attr, x) : NULL;
+  }
+  if (!(b->scores || x->fixed || free) || !grid_seen_as(&x->type, &b->n->type, b->from, dims))
+    return NULL;
+  Node *computed = b->scores ? computed_as(to, x, &b->n->type, b->from, &left) : NULL;
+  return computed ? computed : reshape_as(to, x, b->from->rank, dims);
 }
 
 // A map of a reshape of what maps make is a reshape of the map: a chain of maps is of one shape.
@@ -366,14 +429,18 @@ static Node *beside_reshape(Graph *to, Node *x, const Node *n, const Type *from,
 Node *reshape_last(Graph *to, Node *n) {
   if (n->op->cls != OpMap || n->op->typing == TypeDraw) return NULL;
   Node *moved = NULL, *in[MaxInputs];
-  for (int i = 0; i < n->nin; i++)
-    if (is_reshape(n->in[i]) && !n->in[i]->fixed && type_same_shape(&n->in[i]->type, &n->type))
-      moved = n->in[i];
+  for (int i = n->nin - 1; i >= 0; i--) {
+    Node *x = n->in[i];
+    bool seen = is_reshape(x) && !x->fixed && type_same_shape(&x->type, &n->type);
+    if (seen && (joins_of_product(x) || may_be_last(x, n))) moved = x;
+    if (moved || (seen && type_count(&n->type) == 1)) break; // of numbers the last one alone
+  }
   if (!moved) return NULL;
-  bool scores = joins_of_product(moved);
-  if (!scores && !may_be_last(moved, n)) return NULL;
+  Beside beside = {.n = n, .from = &moved->in[0]->type, .left = kMostBeside};
+  beside.scores = joins_of_product(moved);
+  beside.reduced = !beside.scores && may_follow_reduced(moved, n);
   for (int i = 0; i < n->nin; i++) {
-    in[i] = beside_reshape(to, n->in[i], n, &moved->in[0]->type, scores);
+    in[i] = beside_reshape(to, n->in[i], &beside);
     if (!in[i]) return NULL;
   }
   Node *inner = simp_make(to, n->op, n->nin, in, &n->attr, n);

@@ -4,7 +4,7 @@
 // the other from the tile: these maps need no kernel of their own. A third slice of the row may be
 // the rest of it, as where a part of each head alone is turned. The cost model decides: fewer tiles
 // may be cut so.
-#include "pass.h"
+#include "gain.h"
 
 #include <math.h>
 

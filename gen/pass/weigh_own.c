@@ -1,5 +1,6 @@
 // weigh_own.c: products that weigh rows by maps of scores (weigh.c), and sums of such weights, get
 // scores and operands of their own, so that a kernel each computes them again.
+#include "gain.h"
 #include "weigh.h"
 
 // ---- scores of its own --------------------------------------------------------------------------

@@ -112,7 +112,8 @@ forgets() ( # a step of training whose updates are left out
   emit tests/emit/step.lua "$work/forgets" && links="$links -lm" &&
     compile "cc $strict $sanitized" "$work/forgets" step step_check.c &&
     cd "$work/forgets" && ./step_check && ./step_check | grep -q 'change of 4 states: pass' &&
-    sed -i '/launch(run, "sub"/d' step.c && compile "cc -std=c11" . step step_check.c &&
+    sed -i '/launch(run, "head_grad.matmul"/,/;$/d' step.c &&
+    compile "cc -std=c11" . step step_check.c &&
     ./step_check >said; cat said; [ "$(grep -c fail said)" = 1 ] && grep -q 'states: fail' said
 )
 ok "stored results show updates that are missing" forgets

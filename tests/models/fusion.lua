@@ -18,6 +18,23 @@ function cases.dropped()
   nn.output("mean", x:mean())
   at_most(2)
 end
+-- And what maps combine with it takes its shape: a moving average, a mean of losses.
+function cases.beside_dropped()
+  local x, y = nn.input("x", {64, 200}), nn.input("y", {64})
+  local columns, number = nn.input("columns", {200}), nn.input("number", {})
+  local average = nn.state("average", {200})
+  nn.update(average, average * 0.9 + x:mean(1) * 0.1)
+  nn.output("rows", (x:sum(2) + (y * 2):exp()):sqrt())
+  nn.output("chosen", nn.where(y:gt(0), x:mean(2), y))
+  nn.output("product", x:amax(1) * columns)
+  nn.output("quotient", columns:sum() / number)
+  at_most(3)
+end
+function cases.loss() -- of labels, of which some do not count: rows, and their mean
+  local x, labels = nn.input("x", {40, 300}), nn.input("labels", {40}, {dtype = "i32", below = 300})
+  nn.output("loss", x:cross_entropy(labels, {ignore_index = 3}))
+  at_most(2)
+end
 -- Nor are maps of what is left, with numbers or with others that were reduced so.
 function cases.behind_dropped()
   local x, y = nn.input("x", {64, 2000}), nn.input("y", {64, 32})

@@ -46,6 +46,15 @@ parts() {
     N=3 M=4000 B=1 | grep -q '"tile": "[^"]* parts 16"'
 }
 ok "few rows are cut into parts of the keys" parts
+# shares FORM: the causal mask's tiles are those of the condition that chooses scores
+shares() {
+  build/nngen tests/models/masks.lua --quiet --check --dtype fp16 --set form=$1 >/dev/null &&
+    build/nngen tests/models/masks.lua --dtype fp16 --set tokens=4096 form=$1 --explain matmul |
+    grep -q '48.4 % skipped, 3.1 % with conditions, 48.4 % plain'
+}
+for form in added filled not_zero logarithm; do
+  ok "a causal mask, $form: tiles are skipped, or plain" shares $form
+done
 ok "sums of some of the powers, fp16" one counted N=70 M=90
 ok "sums of some of the powers, parts of the keys" one counted G=1 H=2 N=3 M=1000 B=1
 ok "parts without a key" one lengths G=1 H=2 N=3 M=1000 B=2 D=24

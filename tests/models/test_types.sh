@@ -35,6 +35,18 @@ seeds() { # each draws others, and the oracle draws the same ones
     [ $(md5sum "$work"/seeds/uniform*.npy | cut -d' ' -f1 | sort -u | wc -l) = 12 ]
 }
 ok "seeds of 64 bits" seeds
+bytes() { # beyond a byte: not cut without a word
+  echo 'local nn = require "nn" nn.output("y", nn.input("x", {4}, {dtype = "u8"}))' >"$work/u8.lua"
+  python3 -c "
+import struct, sys
+text = \"{'descr': '<i4', 'fortran_order': False, 'shape': (4,), }\".ljust(117) + chr(10)
+with open('$work/bytes.npy', 'wb') as f:
+    f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(text)) + text.encode() +
+            struct.pack('<4i', 3, 255, 0, 256))"
+  fails 5 "element 3 of 'x' is 256, not 0 to 255" build/nngen "$work/u8.lua" --quiet \
+    --input x="$work/bytes.npy"
+}
+ok "a file's integers beyond a byte, for an input of bytes" bytes
 again() { # the same in every lowering and tile
   run --set case=random --output "$work/fused" >/dev/null &&
     run --set case=random --lowering unfused --output "$work/unfused" >/dev/null &&

@@ -28,6 +28,8 @@ function cases.rewritten()
   nn.output("half_times", (a * 20000 + 0.5) * 20000)
   nn.output("narrow", (a + bytes) * bytes + (a * bytes) * bytes)
   nn.output("less", a - bytes)
+  nn.output("less_one", a - nn.full({}, 201, {dtype = "u8"}))
+  nn.output("half_plus", u:to("f16") + nn.full({2, 40}, 0.1))
   nn.output("far", x * 100000 * 100000 + x * nn.full({40}, 99999, {dtype = "i32"}) * 99999)
   nn.output("late", (u + nn.full({2, 40}, 5, {dtype = "i32"})) * a)
 end

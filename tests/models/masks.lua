@@ -1,0 +1,19 @@
+-- masks.lua: one causal mask, as it is written in several ways (form=...): of all of them the
+-- compiler knows which tiles of scores it hides, and which it leaves alone.
+local nn = require "nn"
+local c = nn.config{form = "chosen", tokens = 300}
+local N, dims = c.tokens, {1, 2, c.tokens, 32}
+local q, k, v = nn.input("q", dims), nn.input("k", dims), nn.input("v", dims)
+local s = q:matmul(k:transpose()) * 32 ^ -0.5
+local row, key = nn.index({N, 1}, 1), nn.index({1, N}, 2)
+local ones, lowest = nn.ones{N, N}, nn.full({N, N}, -math.huge)
+local forms = {
+  chosen = function() return nn.where(key:le(row), s, -math.huge) end,
+  added = function() return s + nn.triu(lowest, 1) end,
+  filled = function() return s:masked_fill(nn.tril(ones):eq(0), -math.huge) end,
+  not_zero = function()
+    return s:masked_fill(nn.triu(lowest, 1):eq(0):logical_not(), -math.huge)
+  end,
+  logarithm = function() return s + nn.log(nn.tril(ones)) end,
+}
+nn.output("y", forms[c.form]():softmax():matmul(v))
