@@ -27,6 +27,8 @@ constexpr int kTilesM = (kM + kTileM - 1) / kTileM,
               kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
 //@ if k.splits > 1 then
 constexpr int kSplits = $(k.splits);  // parts of the keys, each a block's
+constexpr int kPartGroup = $(k.part_group);  // of these, that one block joins
+constexpr int kRows = kM < kTileM ? kM : kTileM;  // of a tile that there are
 //@ end
 //@ if k.loaders then
 constexpr int kThreads = $(k.threads - k.loaders);  // that compute
@@ -82,7 +84,7 @@ struct Smem {
   };
 //@ if k.splits > 1 then
   ScoreRow rows[kTileM];
-  float share[kSplits * kTileM];
+  float share[$(k.joined) * kRows];
   bool last;
 //@ end
 //@ if k.masking then
@@ -193,12 +195,13 @@ $(k.weighing.body)
   nn_sync();  // the last tile has been read
   warp.template stage<kStaged>(smem.out, row0);
   nn_sync();
-  if (!join_rows<kThreads, kTileM, kStaged, kN, kSplits>(
-          smem.out, smem.rows, smem.share, own_parts + block * (kSplits * kTileM * kStaged),
-          own_states + block * (kSplits * kTileM * 2), split, own_arrived + block, &smem.last,
+  if (!join_rows<kThreads, kRows, kStaged, kN, kSplits, kPartGroup>(
+          smem.out, smem.rows, smem.share, own_parts + block * (kSplits * kRows * kStaged),
+          own_states + block * (kSplits * kRows * 2), split, own_arrived + block * $(k.part_counts),
+          &smem.last,
           kScale * kLog2e))
     return;
-  scale_rows<kThreads, kTileM, kStaged, kN>(smem.out, smem.share, [&](int r) {
+  scale_rows<kThreads, kRows, kStaged, kN>(smem.out, smem.share, [&](int r) {
     const ScoreRow state = smem.rows[r];
     return factor(m0 + r, ScoreRow{state.most * kScale, state.sum}, true);
   });

@@ -129,6 +129,9 @@ void attend_put_shape(AttendText *t) {
   hole_int(e, "blocks", tile->blocks);
   hole_int(e, "smem", tile->smem);
   hole_int(e, "splits", tile->splits);
+  hole_int(e, "part_group", tile_part_group(tile));
+  hole_int(e, "part_counts", tile_part_counts(tile));
+  hole_int(e, "joined", attend_joined(tile));
   hole_text(e, "by_keys", attend_by_keys(&t->a, tile) ? ", true" : "");
   hole_text(e, "few", attend_registers_are_few(&t->a, tile) ? ", true" : "");
   lua_newtable(e->c->lua);

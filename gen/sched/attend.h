@@ -57,6 +57,8 @@ int attend_parts(const Attending *a, const Tile *t);                    // of a 
 int64_t attend_jobs(const Attending *a, const Tile *t); // tiles of rows, or of sums, of all batches
 double attend_steps(const Attending *a, const Tile *t); // tiles of scores for each
 double attend_part_count(const Attending *a, const Tile *t); // floats that a part leaves
+int attend_rows(const Attending *a, const Tile *t); // of a tile, that there are
+int attend_joined(const Tile *t); // parts of the keys that a block joins at once
 Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch);
 
 // ---- attend_boxes.c, sched_attend.c ------------------------------------------------------------

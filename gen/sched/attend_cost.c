@@ -72,7 +72,7 @@ int attend_smem(const Attending *a, const Tile *t) {
   int ring = (a->sums ? t->stages : 1) * t->m * query_bytes(a) + t->stages * t->n * key_bytes(a);
   int out = t->m * (a->sums ? t->n : attend_staged(a)) * 4,
       bits = (int)ceil(ceil(attend_steps(a, t) / (a->sums ? t->splits : 1)) / kWarp) * 4;
-  int states = t->splits > 1 && !a->sums ? t->m * (8 + 4 * t->splits) : 0;
+  int states = t->splits > 1 && !a->sums ? t->m * 8 + attend_rows(a, t) * 4 * attend_joined(t) : 0;
   if (t->splits > 1 || a->sums) states += kSmemLast;
   int of_keys = a->key_values * t->stages * t->n * 4;
   Loaders loaders = attend_loaders(a, t);
@@ -352,19 +352,33 @@ static double tile_blocks(const Attending *a, const Tile *t) {
   return tile_count_of(a, t) * t->splits;
 }
 
+int attend_joined(const Tile *t) {
+  int group = tile_part_group(t), groups = (int)ceil_div(t->splits, group);
+  return group > groups ? group : groups;
+}
+
+int attend_rows(const Attending *a, const Tile *t) {
+  return a->rows < t->m ? (int)a->rows : t->m;
+}
+
 // Floats that a part of a tile leaves.
 double attend_part_count(const Attending *a, const Tile *t) {
-  if (!a->sums) return t->m * (double)attend_staged(a);
+  if (!a->sums) return attend_rows(a, t) * (double)attend_staged(a);
   return (double)round_up((a->sums_rows ? 1 : t->m) * (a->sums_keys ? 1 : t->n), 4);
 }
 
 // Parts of the keys leave rows in L2, which one block of each tile joins when all have arrived (a
-// microsecond, assumed).
+// microsecond, assumed). It waits for L2 once for some loads of each of its threads.
 static double split_seconds(const Attending *a, const Tile *t, const Arch *arch) {
+  const double kAtOnce = 12; // lib/attend_join.cuh
   double part = attend_part_count(a, t) * 4;
   if (t->splits == 1) return 0;
-  int joined = a->sums ? tile_part_group(t) + tile_part_counts(t) - 1 : t->splits;
-  return 1e-6 + joined * part / (arch->l2_rate / arch->sms) +
+  int group = tile_part_group(t), groups = tile_part_counts(t) - 1;
+  double turns = a->sums ? 0 : 1 + ceil(part / 16 / t->threads); // and once for states
+  double waits = ceil(group / kAtOnce) + ceil(groups / kAtOnce);
+  waits *= turns * kLoadClocks / (arch->clock * 1e9);
+  double joined = (group + groups) * part / (arch->l2_rate / arch->sms);
+  return (groups ? 2e-6 : 1e-6) + fmax(waits, joined) +
          2 * tile_blocks(a, t) * part / arch->l2_rate;
 }
 

@@ -40,7 +40,7 @@ static const Tile weigh_tiles[] = {
     {.unit = &unit_mma, .m = 64, .n = 16, .tm = 16},
 };
 
-static const int splits[] = {1, 2, 4, 8, 16}; // of the keys
+static const int splits[] = {1, 2, 4, 8, 16, 32, 64, 128}; // of the keys
 
 enum { kMostList = LENGTH(tiles) * LENGTH(splits) + LENGTH(weigh_tiles) };
 
@@ -97,8 +97,8 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
 static void add_scratch(Group *g, const Attending *a) {
   const Tile *t = &g->tile;
   int64_t outputs = t->grid[0] * (int64_t)attend_part_count(a, t),
-          rows = a->sums ? 0 : t->grid[0] * t->m;
-  int64_t counts = t->grid[0] / t->splits * (a->sums ? tile_part_counts(t) : 1);
+          rows = a->sums ? 0 : t->grid[0] * attend_rows(a, t);
+  int64_t counts = t->grid[0] / t->splits * tile_part_counts(t);
   sched_scratch(g, "own_parts", DtF32, outputs);
   if (rows) sched_scratch(g, "own_states", DtF32, rows * 2);
   sched_scratch(g, "own_arrived", DtI32, counts);

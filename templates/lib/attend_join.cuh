@@ -14,41 +14,54 @@ __device__ __forceinline__ void each_four(Each each) {
   }
 }
 
-// Outputs of kRows rows of kColumns floats, and the state of each row's softmax, are left in memory
-// by kParts blocks. True for the last of them to arrive, whose `out` and `rows` then are those of
-// all keys, joined in the order of the parts. `share` has room for kParts x kRows.
-template <int kThreads, int kRows, int kStaged, int kColumns, int kParts>
+// Joins outputs of kRows rows of kColumns floats, and the state of each row's softmax, that kParts
+// blocks have, in the order of their parts: those of kGroup blocks first, by the last of these to
+// arrive, then of all groups. True for the last of all, whose `out` and `rows` then are those of all
+// keys. `outs` and `states` have room for all parts, `share` for kRows of the parts that are joined
+// at once; of `counts` there is one and, where there are several groups, one more for each.
+template <int kThreads, int kRows, int kStaged, int kColumns, int kParts, int kGroup>
 __device__ inline bool join_rows(float *out, ScoreRow *rows, float *share, float *outs,
-                                 float *states, int part, int *count, bool *last, float scale) {
-  constexpr int kValues = kRows * kStaged;
-  each_four<kThreads, kRows, kStaged, kColumns>([&](int, int at) {
-    nn_store<4>(outs + part * kValues + at, nn_load<4>(out + at));
-  });
-  for (int r = threadIdx.x; r < kRows; r += kThreads)
-    nn_store<2>(states + (part * kRows + r) * 2, Vec<float, 2>{{rows[r].most, rows[r].sum}});
-  if (!last_to_arrive(count, kParts, last)) return false;
-  for (int r = threadIdx.x; r < kRows; r += kThreads) {
-    ScoreRow all = {-nn_inf(), 0.f};
-    for (int p = 0; p < kParts; ++p) all.most = nn_max(all.most, states[(p * kRows + r) * 2]);
-    for (int p = 0; p < kParts; ++p) {
-      const Vec<float, 2> state = nn_load<2>(states + (p * kRows + r) * 2);
-      share[p * kRows + r] = power_between(state[0], all.most, scale);
-      all.sum = nn_fma(state[1], share[p * kRows + r], all.sum);
+                                 float *states, int part, int *counts, bool *last, float scale) {
+  constexpr int kValues = kRows * kStaged, kAtOnce = 12;  // loads of a thread under way
+  constexpr int kGroups = (kParts + kGroup - 1) / kGroup;
+  const int group = part / kGroup, begin = group * kGroup;
+  const int size = begin + kGroup < kParts ? kGroup : kParts - begin;
+  // Keeps the rows as part `to`; the last of `count` blocks joins as many parts, `step` apart.
+  auto meet = [&](int to, int *counter, int count, int first, int step) {
+    each_four<kThreads, kRows, kStaged, kColumns>([&](int, int at) {
+      nn_store<4>(outs + to * kValues + at, nn_load<4>(out + at));
+    });
+    for (int r = threadIdx.x; r < kRows; r += kThreads)
+      nn_store<2>(states + (to * kRows + r) * 2, Vec<float, 2>{{rows[r].most, rows[r].sum}});
+    if (!last_to_arrive(counter, count, last)) return false;
+    for (int r = threadIdx.x; r < kRows; r += kThreads) {
+      auto state = [&](int p) { return nn_load<2>(states + ((first + p * step) * kRows + r) * 2); };
+      ScoreRow all = {-nn_inf(), 0.f};
+#pragma unroll kAtOnce
+      for (int p = 0; p < count; ++p) all.most = nn_max(all.most, state(p)[0]);
+#pragma unroll kAtOnce
+      for (int p = 0; p < count; ++p) {
+        const Vec<float, 2> of_part = state(p);
+        share[p * kRows + r] = power_between(of_part[0], all.most, scale);
+        all.sum = nn_fma(of_part[1], share[p * kRows + r], all.sum);
+      }
+      rows[r] = all;
     }
-    rows[r] = all;
-  }
-  nn_sync();
-  each_four<kThreads, kRows, kStaged, kColumns>([&](int row, int at) {
-    Vec<float, 4> sum = {};
-#pragma unroll 4
-    for (int p = 0; p < kParts; ++p) {
-      const Vec<float, 4> next = nn_load<4>(outs + p * kValues + at);
-      for (int j = 0; j < 4; ++j) sum[j] = nn_fma(next[j], share[p * kRows + row], sum[j]);
-    }
-    nn_store<4>(out + at, sum);
-  });
-  nn_sync();
-  return true;
+    nn_sync();
+    each_four<kThreads, kRows, kStaged, kColumns>([&](int row, int at) {
+      Vec<float, 4> sum = {};
+#pragma unroll kAtOnce
+      for (int p = 0; p < count; ++p) {
+        const Vec<float, 4> next = nn_load<4>(outs + (first + p * step) * kValues + at);
+        for (int j = 0; j < 4; ++j) sum[j] = nn_fma(next[j], share[p * kRows + row], sum[j]);
+      }
+      nn_store<4>(out + at, sum);
+    });
+    nn_sync();
+    return true;
+  };
+  if constexpr (kGroups == 1) return meet(part, counts, kParts, 0, 1);
+  return meet(part, counts + 1 + group, size, begin, 1) && meet(begin, counts, kGroups, 0, kGroup);
 }
 
 // Each row of outputs times factor(row).

@@ -41,11 +41,13 @@ ok "scores far from 0, fp16" one far
 ok "scores far from 0, parts of the keys" one far G=1 H=2 N=4 M=3000 B=1
 ok "where floats are rounded, tiles are not skipped" run form=tenths M=200 --dtype fp16
 ok "one query: parts of the keys" one causal G=2 H=8 N=1 M=2048 B=1
-parts() {
-  build/nngen $model --quiet --device sim --dtype fp16 --explain matmul --set form=lengths G=1 H=2 \
-    N=3 M=4000 B=1 | grep -q '"tile": "[^"]* parts 16"'
+parts() { # parts PATTERN SETTINGS...: the keys are cut into so many
+  build/nngen $model --quiet --device sim --dtype fp16 --explain matmul --set B=1 H=2 G=1 "${@:2}" |
+    grep -qE "\"tile\": \"[^\"]* parts ($1)( |\")" &&
+    one lengths B=1 H=2 G=1 "${@:2}"
 }
-ok "few rows are cut into parts of the keys" parts
+ok "few rows are cut into parts of the keys" parts '8|16|32' form=lengths N=3 M=4000
+ok "many parts are joined in groups" parts '32|64|128' form=lengths N=1 M=40000 D=32 W=32
 # shares FORM: the causal mask's tiles are those of the condition that chooses scores
 shares() {
   build/nngen tests/models/masks.lua --quiet --check --dtype fp16 --set form=$1 >/dev/null &&
