@@ -464,7 +464,8 @@ tools.optimize = optimize
 --   factor     of lr at this step, a number or a tensor of one element: nn.schedule(...)
 --   step       how many steps there were before, a tensor of one element; where Adam, AdamW or Muon
 --              is given none, it counts its updates in a state of its own
---   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_
+--   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_,
+--                           of both that of the norm first
 --   accumulate              N: updates are made at every N-th step, of the mean of N steps'
 --                           gradients
 --   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is

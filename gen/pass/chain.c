@@ -271,6 +271,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     ((Chains *)to->scratch)->turn++;
     in[1] = own_free(to, in[1]);
   }
+  for (int i = 0; i < node->nin && node->op->cls == OpContract; i++) // it reads them in place
+    if (in[i]->uses > 1 && is_view(in[i])) in[i] = chain_copy(to, in[i], in[i]->in);
   Node *own = node->op->cls == OpReduce ? reduced_chain(to, node, in[0]) : NULL;
   if (node->op->cls == OpMap) own_inputs(to, node, in);
   Node *n = graph_add(to, node->op, node->nin, own ? &own : in, &node->attr, node);

@@ -145,6 +145,15 @@ static bool is_stored_for_others(const Group *k, const Node *n) {
   return found;
 }
 
+// Is it read by maps of its shape alone? They are computed with it.
+static bool feeds_maps(const Group *k, const Node *n) {
+  int count;
+  Node **readers = fuse_readers(k->graph, n, &count);
+  bool all = count > 0 && count == n->uses;
+  for (int i = 0; i < count && all; i++) all = goes_on(n, readers[i]) && !scatters(readers[i]);
+  return all;
+}
+
 // A product follows a move of its result when it stores runs where the moves lead in the end.
 static const char *move_joins_product(const Group *k, const Node *n) {
   if (tail_of_inputs(k, n) == kFootTail)
@@ -158,7 +167,7 @@ static const char *move_joins_product(const Group *k, const Node *n) {
   const Node *stored = stored_after(n, &lane, &maps);
   int readers;
   fuse_readers(k->graph, stored, &readers);
-  if (is_stored_for_others(k, n) && !maps && readers == stored->uses)
+  if (is_stored_for_others(k, n) && !maps && readers == stored->uses && !feeds_maps(k, stored))
     return "others read what is moved, and can read it in place";
   if (!tail_may_begin(k, n)) return "the product has as many parts as it may have";
   return when(stores_runs(k, lane, &stored->type),
@@ -263,7 +272,8 @@ const Fusion fusion_row = {
     .joins = {[OpMap] = map_joins, [OpReduce] = row_of_rows, [OpMove] = move_lies_alike},
     .takes = prologue_of_elements,
     .elements = row_elements,
-    .sweeps = true};
+    .sweeps = true,
+    .anywhere = true};
 const Fusion fusion_window = {.anchors = anchors_window,
                               .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
                               .takes = prologue_of_window,
@@ -294,7 +304,8 @@ const Fusion fusion_heads = {.anchors = anchors_none, .takes = prologue_of_eleme
 const Fusion fusion_many = {.anchors = anchors_none};
 const Fusion fusion_scan = {.anchors = anchors_scan,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
-                            .takes = prologue_of_elements};
+                            .takes = prologue_of_elements,
+                            .anywhere = true};
 const Fusion fusion_select = {.anchors = anchors_select,
                               .joins = {[OpMap] = map_joins, [OpMove] = move_takes_found},
                               .takes = prologue_of_elements};

@@ -22,15 +22,36 @@ static bool is_head(const Graph *g, const Node *n) {
   return false;
 }
 
-// Can n be made in its place in the concat?
+// Is n read by another kernel, or does it leave the model?
+static bool is_read(const Node *n) {
+  int count;
+  Node **readers = fuse_readers(n->group->graph, n, &count);
+  bool read = count != n->uses;
+  for (int i = 0; i < count; i++) read = read || readers[i]->group != n->group;
+  return read;
+}
+
+// Can n be made in its place in the concat? A part in one piece may be another shape of what is
+// computed.
 static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
   const Group *k = n->group;
   if (!k || n->parent || leaves_model(g, n) || k->fixed != concat->fixed) return false;
-  if (!k->tm->fusion->anywhere || group_stored(k, n) != n || group_reduces(k, n)) return false;
+  const Node *stored = group_stored(k, n);
+  Node part = *n;
+  part.parent = (Node *)concat;
+  if (!k->tm->fusion->anywhere || group_reduces(k, n)) return false;
+  if (stored != n && !view_whole_part(&part)) return false;
+  bool rows = k->tm->fusion->sweeps; // what is made of each, or of elements
+  if (rows && (stored->op->cls == OpReduce ||
+               !type_same_shape(&stored->type, k->tm->fusion->elements(k))))
+    return false;
   if (n->type.dtype != concat->type.dtype || n->entry != concat->entry || is_head(g, n))
     return false;
-  for (int i = 0; i < k->nnodes; i++) // a reshape of it that another reads would lie elsewhere
-    if (k->nodes[i] != n && group_stored(k, k->nodes[i]) == n) return false;
+  for (int i = 0; i < k->nnodes; i++) { // a shape of it that another reads would lie elsewhere
+    const Node *other = k->nodes[i];
+    if (other != n && group_stored(k, other) == stored && (stored == n || is_read(other)))
+      return false;
+  }
   return !memcmp(n->type.order, concat->type.order, sizeof n->type.order);
 }
 

@@ -255,6 +255,16 @@ static void warn_of_warmup(const Train *t) {
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
+// The last part of a run that is no multiple of --accumulate makes no update.
+static void warn_of_parts(const Train *t) {
+  char text[256];
+  int64_t left = t->total % t->accumulate;
+  if (!left || t->silent) return;
+  snprintf(text, sizeof text, "--accumulate %lld: the last %lld of %lld steps make no update",
+           (long long)t->accumulate, (long long)left, (long long)t->total);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 int train_write_steps(Train *t, Error *err) {
   double total = (double)t->total;
   return t->steps < 0 ? ExitOk : tensor_write_doubles(t->loaded, t->steps, &total, 1, err);
@@ -396,6 +406,7 @@ static int open_all(Train *t, Cli *cli, Error *err) {
   if (!code) code = count_steps(t, err);
   if (!code) warn_of_apart(t);
   if (!code) warn_of_warmup(t);
+  if (!code) warn_of_parts(t);
   if (!code) code = train_open_folder(t, err);
   return code ? code : load(t, err);
 }
@@ -403,6 +414,7 @@ static int open_all(Train *t, Cli *cli, Error *err) {
 int train_one(const Cli *given, TrainSummary *summary, Error *err) {
   Cli cli = *given;
   Train t = {.cli = &cli, .saved = -1, .lock = -1, .silent = summary != NULL};
+  train_watch_early();
   int code = set_up(&cli, &t, err);
   if (!code) code = open_all(&t, &cli, err);
   if (!code) train_report_begin(&t);

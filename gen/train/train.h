@@ -96,6 +96,7 @@ int train_open_loader(Train *t, int64_t first, Error *err);
 int train_next_batch(Train *t, Error *err); // to the device
 int train_put_batch(Train *t, const Batch *batch, Error *err);
 int train_signal(void); // the signal received, or 0
+void train_watch_early(void); // until train_run(), a signal ends the process
 
 // train_eval.c: an evaluation on the test split; one interrupted by a signal is discarded.
 int train_evaluate(Train *t, int64_t epoch, Error *err);

@@ -8,11 +8,33 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { ExitStopped = 130 }; // by a signal, whichever it was
 
 static volatile sig_atomic_t interrupted;
 
 static void on_signal(int signal) {
   interrupted = signal;
+}
+
+static void on_early_signal(int signal) { // nothing is trained yet
+  static const char text[] = "nngen: stopped before the first step\n";
+  ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)written, (void)signal;
+  _exit(ExitStopped);
+}
+
+static void watch(void (*handler)(int)) {
+  struct sigaction action = {.sa_handler = handler}, now;
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGHUP, NULL, &now);
+  if (now.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); // as nohup has it
+}
+
+void train_watch_early(void) {
+  watch(on_early_signal);
 }
 
 int train_signal(void) {
@@ -242,7 +264,6 @@ static bool epoch_ends(const Train *t) {
 
 // After SIGINT, SIGTERM or SIGHUP: a checkpoint, and the same exit code for all.
 static int stop(Train *t, Error *err) {
-  enum { ExitStopped = 130 };
   int code = train_check_weights(t, err);
   if (!code && t->bad[0])
     return err_set(err, ExitMismatch, "stopped after step %lld of %lld without a checkpoint: %s",
@@ -292,11 +313,13 @@ static int run_steps_of(Train *t, Error *err) {
 
 static int profile_one(Train *t, Error *err) {
   int code = ExitOk;
-  for (int64_t i = 0; !code && i < t->warmup_iters; i++) {
+  for (int64_t i = 0; !code && !interrupted && i < t->warmup_iters; i++) {
     code = train_next_batch(t, err);
     if (!code) code = replay_enqueue(t->replay, err);
   }
   if (!code) code = run_wait(t->loaded, err);
+  if (!code && interrupted)
+    return err_set(err, ExitStopped, "stopped before the step that is profiled");
   range_push(t->device, "train_step");
   if (!code) code = train_next_batch(t, err);
   if (!code) code = phases_run(t->loaded, "train", err);
@@ -305,16 +328,8 @@ static int profile_one(Train *t, Error *err) {
   return code ? code : train_report_profiled(t, err);
 }
 
-static void watch_signals(void) {
-  struct sigaction action = {.sa_handler = on_signal}, now;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGHUP, NULL, &now);
-  if (now.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); // as nohup has it
-}
-
 int train_run(Train *t, Error *err) {
-  watch_signals();
+  watch(on_signal);
   int code = replay_capture(t->loaded, "train", &t->replay, err);
   if (!code) code = train_open_loader(t, t->done, err);
   if (!code && t->cli->profile_step) return profile_one(t, err);

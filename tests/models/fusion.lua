@@ -30,6 +30,25 @@ function cases.beside_dropped()
   nn.output("quotient", columns:sum() / number)
   at_most(3)
 end
+function cases.projections() -- of one input, each with an activation that reads it twice
+  local x = nn.input("x", {24, 40})
+  nn.output("a", x:linear("a", {out = 64}):gelu())
+  nn.output("b", x:linear("b", {out = 32}):silu())
+  at_most(1)
+end
+function cases.places() -- rows and scans write where a concat, or a stack, lies
+  local x, y = nn.input("x", {24, 40}), nn.input("y", {24, 40})
+  nn.output("beside", nn.concat({x:softmax(), x:linear("l", {out = 40})}, 2))
+  nn.output("below", nn.concat({x:layer_norm("norm"), x:cumsum(2)}, 1))
+  nn.output("stacked", nn.stack({(x * 2):softmax(), y:linear("m", {out = 40})}, 1))
+  at_most(4)
+end
+function cases.shared_keys() -- of an input: two attentions read them where they are
+  local k, v = nn.input("k", {1, 2, 70, 32}), nn.input("v", {1, 2, 70, 32})
+  nn.output("a", nn.input("q", {1, 2, 40, 32}):attention(k, v, {causal = true}))
+  nn.output("b", nn.input("p", {1, 2, 33, 32}):attention(k, v))
+  at_most(2)
+end
 function cases.loss() -- of labels, of which some do not count: rows, and their mean
   local x, labels = nn.input("x", {40, 300}), nn.input("labels", {40}, {dtype = "i32", below = 300})
   nn.output("loss", x:cross_entropy(labels, {ignore_index = 3}))

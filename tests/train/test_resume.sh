@@ -48,6 +48,24 @@ ok "SIGTERM in the middle, then on" stopped TERM 57 $((epochs * 5)) $((epochs * 
 long && ok "SIGINT in the middle, then on" stopped INT 9 40 $((epochs * 5))
 long && ok "SIGHUP, of a terminal that is closed, then on" stopped HUP 9 40 $((epochs * 5))
 
+ends() { # ends SIGNAL WORDS: the run that has begun ends by it, with these words
+  kill -$1 $run; wait $run; local got=$?
+  [ $got = 130 ] && grep -q "$2" "$work/ends.err" ||
+    { cat "$work/ends.err"; echo "exit $got"; return 1; }
+}
+early() { # while kernels compile
+  NNGEN_CACHE_DIR=$work/cold begin "$work/ends" $options
+  until [ -d "$work/cold" ]; do kill -0 $run || return; sleep 0.01; done
+  ends TERM 'stopped before the first step'
+}
+ok "SIGTERM before the first step" early
+profiled() { # among the steps before the one that is marked
+  begin "$work/ends" --profile-one-step --warmup-iters 1000000
+  until [ -s "$work/ends.out" ]; do kill -0 $run || return; sleep 0.01; done
+  ends INT 'stopped before the step that is profiled'
+}
+ok "SIGINT while a step to be profiled is waited for" profiled
+
 mixed() { # what else a run keeps: the loss's scale, averages, gradients that are not used yet
   local with="--epochs 12 --seed 5 --amp fp16 --ema 0.9 --accumulate 3 --clip-norm 1 --save-every 5 \
     --optimizer adamw"
