@@ -7,13 +7,16 @@
 // again from the first one for those that read it behind that place, as copies (Node.again). Level
 // l up to kAllAgain: for the first cuts, before which l/kAllAgain of the bytes wait, those that
 // wait longest; then for all cuts, of which every second is kept, every fourth, ...
+// Where values pass by most of a network, as those that a U-Net's decoder or the next step of an
+// LSTM reads, hardly one leads on alone: a cut then is all that are live at a place, and places are
+// those where these are fewest.
 //
 // What is made of positions and small values alone, as what dropout leaves out is drawn from seed,
 // step and place, costs no memory to make again. It stands in no cut's way, and from level 1 on
 // each late reader draws it for itself, so that fusion takes it into that kernel.
 #include "pass.h"
 
-enum { kSmall = 64 }; // parts of the largest value: smaller ones are kept
+enum { kSmall = 256 }; // parts of the largest value: smaller ones are kept
 
 typedef struct Recompute {
   int *last;    // by id: the last reader; of outputs the end
@@ -107,6 +110,21 @@ static int find_cuts(Recompute *r, const Graph *g, int peak, int *cuts) {
   return count;
 }
 
+// Is n live behind node `at` of the forward part?
+static bool is_live(const Recompute *r, const Graph *g, int n, int at) {
+  return r->large[n] && n <= at && r->forward[n] > at && g->nodes[n]->uses;
+}
+
+// Bytes that are live behind each node of the forward part.
+static int64_t *live_bytes(const Recompute *r, const Graph *g, int peak) {
+  int64_t *live = arena_alloc(g->arena, sizeof *live * (size_t)(g->nnodes + 2)), now = 0;
+  for (int i = 0; i <= peak; i++)
+    for (int more = 0; r->large[i] && r->forward[i] > i && more < 2; more++)
+      live[more ? r->forward[i] : i] += (more ? -1 : 1) * type_bytes(&g->nodes[i]->type);
+  for (int i = 0; i <= peak; i++) live[i] = now += live[i];
+  return live;
+}
+
 static bool is_cheap(const Node *n) {
   return n->op->cls == OpMap || n->op->cls == OpMove;
 }
@@ -134,6 +152,36 @@ static int64_t waiting_before(const Recompute *r, const Graph *g, int peak, int 
   return bytes;
 }
 
+// Is most of what waits before the peak between two cuts?
+static bool is_uncut(const Recompute *r, const Graph *g, int peak, const int *cuts, int count) {
+  int64_t all = waiting_before(r, g, peak, peak), before = 0, most = 0;
+  for (int i = 0; i <= count; i++) {
+    int64_t here = i < count ? waiting_before(r, g, peak, cuts[i]) : all;
+    if (here - before > most) most = here - before;
+    before = here;
+  }
+  return most * 2 > all;
+}
+
+// Cuts of all values that are live, where these are fewest. Each time some 1/kPlaces of what waits
+// lies between.
+static int find_places(const Recompute *r, const Graph *g, int peak, int *cuts) {
+  enum { kPlaces = 16 };
+  const int64_t *live = live_bytes(r, g, peak);
+  int64_t part = waiting_before(r, g, peak, peak) / kPlaces + 1, since = 0;
+  int count = 0, best = -1;
+  for (int i = 0; i < peak; i++) {
+    if (!r->large[i]) continue;
+    if (r->last[i] > peak) since += type_bytes(&g->nodes[i]->type);
+    if (since < part || r->forward[i] <= i) continue;
+    if (best < 0 || live[i] <= live[best]) best = i;
+    if (since < 2 * part) continue;
+    cuts[count++] = best;
+    best = -1, since = 0;
+  }
+  return count;
+}
+
 // How many of the cuts have l/kAllAgain of what waits before them.
 static int share_of_cuts(const Recompute *r, const Graph *g, int peak, const int *cuts, int count,
                          int level) {
@@ -151,13 +199,16 @@ static void choose(Recompute *r, const Graph *g, int entry, int level) {
   find_drawn(r, g);
   int peak = r->peak[entry] = find_peak(r, g);
   int *cuts = arena_alloc(g->arena, sizeof *cuts * (size_t)(g->nnodes + 1)), kept = -1;
-  int count = drop_cheap_cuts(r, g, cuts, find_cuts(r, g, peak, cuts)),
-      step = level > kAllAgain ? 1 << (level - kAllAgain) : 1;
+  int count = drop_cheap_cuts(r, g, cuts, find_cuts(r, g, peak, cuts));
+  if (is_uncut(r, g, peak, cuts, count)) count = find_places(r, g, peak, cuts);
+  int step = level > kAllAgain ? 1 << (level - kAllAgain) : 1;
   int share = share_of_cuts(r, g, peak, cuts, count, level);
   for (int i = 0; i < share; i += step) kept = cuts[i];
   for (int i = 0; i < kept; i++) // an output is in memory anyway
     r->again[i] = r->again[i] || (r->large[i] && r->last[i] < g->nnodes);
-  for (int i = 0; i < count; i += step) r->again[cuts[i]] = false;
+  for (int i = 0; i < count; i += step)
+    for (int n = 0; n <= cuts[i]; n++)
+      if (is_live(r, g, n, cuts[i])) r->again[n] = false;
 }
 
 // For node `reader` of the graph before, which may be one that is made again itself.

@@ -31,6 +31,14 @@ long && ok "ResNet-18 in 400 MB of 659" plan resnet18 "bytes <= 4e8 and flops <=
 ok "ResNet-18 in half of its memory" plan resnet18 "arena <= 0.5 and flops <= 1.35" --memory 328M
 long && ok "ResNet-34 in half of its memory" plan resnet34 "arena <= 0.5 and flops <= 1.35" --memory 550M
 ok "autoencoder, all again" plan autoencoder "arena <= 0.75 and again > 3" --recompute all
+ok "values that pass by most of a network: a U-Net" plan ../tests/models/skips \
+  "arena <= 0.72 and flops <= 1.2" --recompute all
+skips() {
+  build/nngen tests/models/skips.lua --entry train --quiet --check --recompute all \
+    --set batch=2 size=16 width=4 levels=2 >"$work/log" || { tail -5 "$work/log"; return 1; }
+  grep -q "_again  *" "$work/log" || { echo "nothing is computed again"; return 1; }
+}
+ok "and its step is right" skips
 step() { # the step of a small network, each kernel and each result against the oracle
   build/nngen tests/models/recompute.lua --entry train --quiet --check "$@" >"$work/log" 2>&1 ||
     { tail -5 "$work/log"; return 1; }
