@@ -42,6 +42,21 @@ function nn.scope(name, f, ...)
   return tools.within(name, false, f, ...)
 end
 
+local calls = 0 -- of shared functions
+-- shared(name, f): a function that runs f in the scope `name`. All its calls have the layers of the
+-- first, as D of D(real) and D(fake) has: local D = nn.shared("d", function(x) ... end). States go
+-- on from call to call, as the running statistics of batch norms do.
+function nn.shared(name, f)
+  want_function("shared", name, f)
+  return function(...)
+    calls = calls + 1
+    local before = core.shared(calls)
+    local results = table.pack(nn.scope(name, f, ...))
+    core.shared(before)
+    return table.unpack(results, 1, results.n)
+  end
+end
+
 -- ---- sources and results ----------------------------------------------------------------------
 
 -- A tensor given at each run, row-major at the border. dtype: f32, f16, bf16, i32, i64 (computed in

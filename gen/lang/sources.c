@@ -29,12 +29,35 @@ static Type read_shape(lua_State *lua, int at, const char *what) {
 
 static const char *how_to_share(const Node *like) {
   return like->op->form == SourceParam ? "; a weight of two places is made once, by nn.param, and "
-                                         "given to both: nn.functional.linear(x, weight)"
+                                         "given to both: nn.functional.linear(x, weight); "
+                                         "layers of several calls, by nn.shared"
                                        : "";
 }
 
-// A source of this name that another entry declares is the same one, if it is alike; else each has
-// a name of its own. The registry keeps who has it, and which entry declared it last.
+// The call of a shared function that is under way (nn.shared); 0: none is.
+static lua_Integer shared_call(lua_State *lua) {
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.shared_call");
+  lua_Integer call = lua_tointeger(lua, -1);
+  lua_pop(lua, 1);
+  return call;
+}
+
+// Is name declared in this call of a shared function for the first time?
+static bool first_in_call(lua_State *lua, const char *name) {
+  lua_Integer call = shared_call(lua);
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.name_calls");
+  lua_getfield(lua, -1, name);
+  bool first = call && lua_tointeger(lua, -1) != call;
+  lua_pop(lua, 1);
+  lua_pushinteger(lua, call);
+  lua_setfield(lua, -2, name);
+  lua_pop(lua, 1);
+  return first;
+}
+
+// A source of this name that another entry declares, or an earlier call of a shared function, is
+// the same one, if it is alike; else each has a name of its own. The registry keeps who has it, and
+// which entry declared it last.
 static Node *declared_before(lua_State *lua, const char *name, const Node *like) {
   Compiler *c = front_compiler(lua);
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
@@ -42,7 +65,8 @@ static Node *declared_before(lua_State *lua, const char *name, const Node *like)
   bool known = lua_getfield(lua, -2, name) != LUA_TNIL;
   Node *n = lua_touserdata(lua, -1);
   lua_getfield(lua, -2, name);
-  bool again = known && lua_tointeger(lua, -1) == c->entry;
+  bool first = first_in_call(lua, name);
+  bool again = known && lua_tointeger(lua, -1) == c->entry && !first;
   if (again)
     err_at(c, front_here(lua), "'%s' is declared already, at %s:%d%s", name, n->loc.file,
            n->loc.line, how_to_share(like));
@@ -113,17 +137,18 @@ static Dtype read_dtype(lua_State *lua, int at) {
   return dtype;
 }
 
-static int push_integers(lua_State *lua, Node *n) { // those of an input or a state
+static void check_below(lua_State *lua, const Node *n) { // the integers of an input or a state
   int64_t below = n->attr.below;
   if (below < 0 || (below && dtype_is_float(n->type.dtype)))
     err_at(front_compiler(lua), front_here(lua),
            "%s '%s': below is of integers, and at least 1", n->op->name, n->name);
-  return front_push_node(lua, n);
 }
 
 static int lua_input(lua_State *lua) { // input(name, shape, dtype, below)
   Attr attr = {.below = luaL_checkinteger(lua, 4)};
-  return push_integers(lua, add_source(lua, "input", read_dtype(lua, 3), &attr));
+  Node *n = add_source(lua, "input", read_dtype(lua, 3), &attr);
+  check_below(lua, n);
+  return front_push_node(lua, n);
 }
 
 static int lua_index(lua_State *lua) { // index(shape, axis), axis from 0
@@ -175,9 +200,25 @@ static Attr read_init(lua_State *lua, int at, const char *what) {
   return attr;
 }
 
+// What this entry has made of a state or a parameter so far: later calls of a shared function go on
+// from there. Null: nothing.
+static Update *updated_before(lua_State *lua, const Node *state) {
+  const Compiler *c = front_compiler(lua);
+  for (int i = 0; i < c->graph->nupdates && shared_call(lua); i++) {
+    Update *u = &c->graph->updates[i];
+    if ((u->state == state || u->value == state) && u->entry == c->entry) return u;
+  }
+  return NULL;
+}
+
+static int push_value(lua_State *lua, Node *source) {
+  const Update *u = updated_before(lua, source);
+  return front_push_node(lua, u ? u->value : source);
+}
+
 static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
   Attr attr = read_init(lua, 3, "param");
-  return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
+  return push_value(lua, add_source(lua, "param", DtF32, &attr));
 }
 
 static int lua_table(lua_State *lua) { // table(name, shape, numbers): a param that is not loaded
@@ -307,7 +348,8 @@ static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b, 
   n->updated = true;
   n->fixed = false;
   if (!lua_isnoneornil(lua, 8)) keep_beyond(lua, n->name, luaL_checkstring(lua, 8));
-  return push_integers(lua, n);
+  check_below(lua, n);
+  return push_value(lua, n);
 }
 
 // An entry updates a state once: an error names the line of the first update.
@@ -329,6 +371,8 @@ static const char *said(Compiler *c, const Node *n) { // "input 'x'", "what add 
 static int lua_update(lua_State *lua) { // update(state, value)
   Compiler *c = front_compiler(lua);
   Node **state = luaL_testudata(lua, 1, kTensorType), **value = luaL_testudata(lua, 2, kTensorType);
+  Update *before = state ? updated_before(lua, *state) : NULL;
+  if (before) state = &before->state;
   bool holds = state && (*state)->op->cls == OpSource &&
                ((*state)->op->form == SourceState || (*state)->op->form == SourceParam);
   if (!holds)
@@ -341,10 +385,22 @@ static int lua_update(lua_State *lua) { // update(state, value)
   if (!type_same_shape(s, v) || dtype_is_float(s->dtype) != dtype_is_float(v->dtype))
     err_at(c, front_here(lua), "update: '%s' is %s %s, the new value %s %s", (*state)->name,
            dtype_name(s->dtype), type_shape(s).s, dtype_name(v->dtype), type_shape(v).s);
+  if (before) {
+    before->value = *value;
+    return 0;
+  }
   check_once(lua, *state);
   (*state)->updated = true;
   graph_update(c->graph, *state, *value, front_here(lua), c->entry);
   return 0;
+}
+
+static int lua_shared(lua_State *lua) { // shared(call) -> the one before; 0: none is under way
+  lua_Integer before = shared_call(lua), call = luaL_checkinteger(lua, 1);
+  lua_pushinteger(lua, call);
+  lua_setfield(lua, LUA_REGISTRYINDEX, "nngen.shared_call");
+  lua_pushinteger(lua, before);
+  return 1;
 }
 
 static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outputs to come
@@ -391,6 +447,7 @@ const luaL_Reg source_functions[] = {
     {"precision", lua_precision},
     {"state", lua_state},
     {"update", lua_update},
+    {"shared", lua_shared},
     {"entry", lua_entry},
     {"results", lua_results},
     {"instead", lua_instead},

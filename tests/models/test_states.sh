@@ -82,6 +82,18 @@ in_place() { # a state read element by element is written where it is; a moved o
     build/nngen show tests/models/states.lua --set case=moved --plan | grep -q '"copy"'
 }
 ok "in place where legal" in_place
+shared() { # values of shared.lua: 2 calls between, equal ones, a mean where it belongs
+  build/nngen tests/models/shared.lua --quiet --check --dtype $1 --output "$work/shared" &&
+    python3 - "$work/shared" <<'P'
+import struct, sys
+def data(name):
+    npy = open("%s/%s.npy" % (sys.argv[1], name), "rb").read()
+    return npy[10 + struct.unpack("<H", npy[8:10])[0]:]
+assert struct.unpack("<i", data("calls")) == (2,), data("calls")
+assert not any(data("difference")) and not any(data("off")), data("off")
+P
+}
+for dtype in fp32 bf16; do ok "calls of a shared function, $dtype" shared $dtype; done
 # Of three places the middle one is beyond the last row: two rows of 64 bytes are written of one
 # state or two, and x is read there; the places are 4 + 12 bytes, written and read again where a
 # kernel of their own adds them.
