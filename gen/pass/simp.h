@@ -14,6 +14,8 @@ Node *simp_with(Graph *to, const char *op, Node *x, double number); // x op numb
 Node *simp_index(Graph *to, int axis, const Type *shape, const Node *like); // positions along it
 
 SimpRule fold_constants; // simp_fold.c
+// What map n makes of these numbers; false: its `ref` cannot tell.
+bool fold_map(Compiler *c, const Node *n, const double *in, double *v);
 bool sum_of_floats(const Node *n);
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
 Node *sum_deviates(const Node *n);    // y, where n sums (y - mean(y))^2 up; null: it does not
@@ -39,7 +41,7 @@ SimpRule powers_plain, powers_factored, nan_of_row, weights_apart, scale_behind,
     sums_once, repeats_read, products_joined; // simp_scores.c
 SimpRule scores_turned; // simp_turned.c
 const Node *turned_reduced(const Node *n, int *left); // rows of scores that maps make n of; null
-SimpRule choice_mapped, choice_plain; // simp_choices.c
+SimpRule choice_mapped, choice_plain, lowest_hidden; // simp_choices.c
 SimpRule grids_last, parts_summed; // simp_grids.c, simp_parts.c
 typedef struct GridRun { // dimensions [i, i_end) of one shape that are [j, j_end) of another one
   int i, i_end, j, j_end;

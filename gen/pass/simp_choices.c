@@ -1,7 +1,10 @@
 // simp_choices.c: rules of simp.c about conditions that choose between two constants, as masks are
 // written that are added or multiplied. What maps make of them is a choice again, so that the
-// condition is seen by who asks where it holds (gen/sched/span.c).
+// condition is seen by who asks where it holds (gen/sched/span.c). And the lowest number of a
+// float, where a softmax takes it for no score at all, is minus infinity.
 #include "simp.h"
+
+#include <math.h>
 
 static bool is_choice(const Node *n) {
   return n->op->cls == OpMap && n->op->typing == TypeWhere && n->in[0]->type.dtype == DtBool;
@@ -37,8 +40,8 @@ Node *choice_mapped(Graph *to, Node *n) {
   return simp_make(to, chosen->op, 3, in, NULL, n);
 }
 
-// where(c, true, false) = c; where(c, false, true) = not c; where(not c, a, b) = where(c, b, a); and
-// not not c = c.
+// where(c, true, false) = c; where(c, false, true) = not c; where(not c, a, b) = where(c, b, a);
+// and not not c = c.
 Node *choice_plain(Graph *to, Node *n) {
   const Op *negation = op_need(to->c, "logical_not");
   Node *c = n->nin ? n->in[0] : NULL;
@@ -53,4 +56,108 @@ Node *choice_plain(Graph *to, Node *n) {
   }
   Node *in[3] = {turned ? c->in[0] : NULL, n->in[2], n->in[1]};
   return turned ? simp_make(to, n->op, 3, in, NULL, n) : NULL;
+}
+
+// ---- the lowest number for a score -------------------------------------------------------------
+
+enum { kMostRows = 16384, kMostAsked = 32 }; // rows that are looked at; nodes of a condition
+
+// The value of n, made of positions and numbers, at a row and a key of scores; false: it is made of
+// something else.
+static bool value_at(Graph *to, const Node *n, int64_t row, int64_t key, int *left, double *v) {
+  double in[MaxInputs];
+  const Type *t = &n->type;
+  for (int d = 0; d < t->rank - 2; d++)
+    if (t->dim[d] > 1) return false;
+  if (--*left < 0) return false;
+  if (simp_is_const(n)) return *v = n->attr.value, true;
+  if (n->op->cls == OpSource && n->op->form == SourceIndex) {
+    int64_t at = n->attr.axis == t->rank - 1 ? key : n->attr.axis == t->rank - 2 ? row : 0;
+    return *v = t->dim[n->attr.axis] > 1 ? (double)at : 0, true;
+  }
+  if (n->op->cls != OpMap || n->op->typing == TypeDraw) return false;
+  for (int i = 0; i < n->nin; i++)
+    if (!value_at(to, n->in[i], row, key, left, &in[i])) return false;
+  return fold_map(to->c, n, in, v);
+}
+
+// Is c `when` somewhere in each row of scores?
+static bool in_each_row(Graph *to, const Node *c, const Type *scores, bool when) {
+  int64_t rows = scores->dim[scores->rank - 2], keys = scores->dim[scores->rank - 1];
+  bool each = rows <= kMostRows;
+  for (int64_t r = 0; r < rows && each; r++) {
+    const int64_t own = r + keys - rows, places[] = {own, r, 0, keys - 1};
+    bool found = false;
+    for (int i = 0; i < 4 && !found; i++) {
+      int left = kMostAsked;
+      double v;
+      int64_t key = places[i] < 0 ? 0 : places[i] < keys ? places[i] : keys - 1;
+      if (!value_at(to, c, r, key, &left, &v)) return false;
+      found = (v != 0) == when;
+    }
+    each = found;
+  }
+  return each;
+}
+
+static bool is_lowest(const Node *n) {
+  return is_scalar(n) && dtype_is_float(n->type.dtype) && n->attr.value <= -1e38 &&
+         !isinf(n->attr.value);
+}
+
+// Is n finite wherever its float inputs are? Not what a logarithm or a quotient is.
+static bool keeps_finite(const Node *n) {
+  unsigned finite = FlagAdd | FlagSub | FlagMul | FlagLipschitz;
+  bool by_number = n->op->flags & FlagDiv && is_scalar(n->in[1]) && n->in[1]->attr.value != 0;
+  return n->op->flags & finite || by_number || is_choice(n) || !dtype_is_float(n->type.dtype);
+}
+
+// Are these scores a product, and maps of it, of positions and of numbers that are not as low? Of
+// anything else a row's other scores might all be the lowest number, too.
+static bool is_plain(const Node *n, int *left) {
+  if (--*left < 0) return false;
+  if (simp_is_const(n)) return fabs(n->attr.value) < 1e30;
+  if (n->op->cls == OpContract || node_is_computed(n)) return true;
+  bool plain = n->op->cls == OpMap ? keeps_finite(n)
+                                   : n->op->cls == OpMove && n->op->form <= MovePermute;
+  for (int i = 0; i < n->nin && plain; i++) plain = is_plain(n->in[i], left);
+  return plain;
+}
+
+// The choice with minus infinity where it takes the lowest number, if each row of scores has
+// others; null: it has not, or takes none.
+static Node *with_infinity(Graph *to, Node *choice, const Type *scores) {
+  if (!is_choice(choice)) return NULL;
+  for (int side = 1; side <= 2; side++) {
+    int left = kMostAsked;
+    Node *lowest = choice->in[side], *in[3] = {choice->in[0], choice->in[1], choice->in[2]};
+    if (!is_lowest(lowest) || !is_plain(choice->in[3 - side], &left) ||
+        !in_each_row(to, choice->in[0], scores, side == 2)) continue;
+    Type scalar = type_make(lowest->type.dtype, 0, NULL);
+    in[side] = simp_const(to, -INFINITY, &scalar, lowest);
+    return simp_make(to, choice->op, 3, in, NULL, choice);
+  }
+  return NULL;
+}
+
+// exp(x - max(x)), where x is scores of which some are the lowest number: of a row that has others
+// their powers are 0 as those of minus infinity are, which hides whole tiles.
+Node *lowest_hidden(Graph *to, Node *n) {
+  if (!(n->op->flags & FlagExp) || n->in[0]->op->cls != OpMap) return NULL;
+  Node *from = n->in[0], *x = from->nin == 2 ? from->in[0] : NULL;
+  Node *most = x && from->op->flags & FlagSub ? from->in[1] : NULL;
+  bool row = most && most->op->cls == OpReduce && most->op->flags & FlagMax && most->in[0] == x &&
+             x->type.rank >= 2 && most->attr.axes == 1 << (x->type.rank - 1);
+  if (!row || x->uses > 2 || !type_same_shape(&x->type, &n->type)) return NULL;
+  Node *hidden = with_infinity(to, x, &x->type);
+  for (int i = 0; i < 2 && !hidden && x->op->cls == OpMap && x->op->flags & FlagAdd; i++) {
+    int left = kMostAsked;
+    Node *in[2] = {x->in[0], x->in[1]};
+    in[i] = is_plain(x->in[1 - i], &left) ? with_infinity(to, x->in[i], &x->type) : NULL;
+    if (in[i]) hidden = simp_make(to, x->op, 2, in, &x->attr, x);
+  }
+  if (!hidden) return NULL;
+  Node *in[2] = {hidden, simp_make(to, most->op, 1, &hidden, &most->attr, most)};
+  Node *less = simp_make(to, from->op, 2, in, &from->attr, from);
+  return simp_make(to, n->op, 1, &less, &n->attr, n);
 }

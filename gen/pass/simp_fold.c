@@ -20,11 +20,11 @@ static double converted(Dtype dtype, double v) {
   return dtype == DtU8 ? whole - 256 * floor(whole / 256) : whole;
 }
 
-// What map n makes of these constants; false: its `ref` cannot tell.
-static bool compute(Compiler *c, const Node *n, double *v) {
+bool fold_map(Compiler *c, const Node *n, const double *in, double *v) {
   lua_State *lua = c->lua;
+  if (n->op->ref == LUA_NOREF) return false;
   lua_rawgeti(lua, LUA_REGISTRYINDEX, n->op->ref);
-  for (int i = 0; i < n->nin; i++) lua_pushnumber(lua, n->in[i]->attr.value);
+  for (int i = 0; i < n->nin; i++) lua_pushnumber(lua, in[i]);
   bool done = !front_call(lua, n->nin, 1) && lua_isnumber(lua, -1);
   *v = done ? lua_tonumber(lua, -1) : 0;
   lua_pop(lua, 1);
@@ -46,11 +46,13 @@ static Node *constant(Graph *to, double value, const Node *n) {
 Node *fold_constants(Graph *to, Node *n) {
   bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice;
   if (moves && simp_is_const(n->in[0])) return constant(to, n->in[0]->attr.value, n);
-  if (n->op->cls != OpMap || n->op->ref == LUA_NOREF) return NULL;
-  for (int i = 0; i < n->nin; i++)
+  if (n->op->cls != OpMap) return NULL;
+  double in[MaxInputs], v;
+  for (int i = 0; i < n->nin; i++) {
     if (!simp_is_const(n->in[i])) return NULL;
-  double v;
-  if (!compute(to->c, n, &v)) return NULL;
+    in[i] = n->in[i]->attr.value;
+  }
+  if (!fold_map(to->c, n, in, &v)) return NULL;
   Dtype dtype = n->type.dtype;
   if (n->op->typing == TypeConvert || dtype == DtBool) v = converted(dtype, v);
   return holds(dtype, v) ? constant(to, v, n) : NULL;

@@ -7,12 +7,19 @@ local q, k, v = nn.input("q", dims), nn.input("k", dims), nn.input("v", dims)
 local s = q:matmul(k:transpose()) * 32 ^ -0.5
 local row, key = nn.index({N, 1}, 1), nn.index({1, N}, 2)
 local ones, lowest = nn.ones{N, N}, nn.full({N, N}, -math.huge)
+local min = -3.4028234663852886e38 -- torch.finfo(torch.float).min
 local forms = {
   chosen = function() return nn.where(key:le(row), s, -math.huge) end,
   added = function() return s + nn.triu(lowest, 1) end,
   filled = function() return s:masked_fill(nn.tril(ones):eq(0), -math.huge) end,
   not_zero = function()
     return s:masked_fill(nn.triu(lowest, 1):eq(0):logical_not(), -math.huge)
+  end,
+  lowest = function() return nn.where(key:le(row), s, min) end,
+  lowest_added = function() return (s / 50):tanh() * 50 + nn.triu(nn.full({N, N}, min), 1) end,
+  strict = function() return nn.where(key:lt(row), s, min) end, -- the first row sees none
+  twice = function() -- some rows see none
+    return nn.where(key:le(row), s, min) + nn.where(key:gt(row + 5), 0, min)
   end,
   logarithm = function() return s + nn.log(nn.tril(ones)) end,
 }

@@ -48,15 +48,26 @@ parts() { # parts PATTERN SETTINGS...: the keys are cut into so many
 }
 ok "few rows are cut into parts of the keys" parts '8|16|32' form=lengths N=3 M=4000
 ok "many parts are joined in groups" parts '32|64|128' form=lengths N=1 M=40000 D=32 W=32
-# shares FORM: the causal mask's tiles are those of the condition that chooses scores
+# shares FORM SHARES: tiles of a causal mask, skipped, with conditions and plain
 shares() {
-  build/nngen tests/models/masks.lua --quiet --check --dtype fp16 --set form=$1 >/dev/null &&
-    build/nngen tests/models/masks.lua --dtype fp16 --set tokens=4096 form=$1 --explain matmul |
-    grep -q '48.4 % skipped, 3.1 % with conditions, 48.4 % plain'
+  build/nngen tests/models/masks.lua --quiet --check --dtype bf16 --set form=$1 >/dev/null &&
+    build/nngen tests/models/masks.lua --dtype bf16 --set tokens=4096 form=$1 --explain matmul |
+    grep "tiles of scores: $2"
 }
-for form in added filled not_zero logarithm; do
-  ok "a causal mask, $form: tiles are skipped, or plain" shares $form
+for form in added filled not_zero logarithm lowest lowest_added; do
+  ok "a causal mask, $form: tiles are skipped, or plain" \
+    shares $form '48.4 % skipped, 3.1 % with conditions, 48.4 % plain'
 done
+for form in strict twice; do # in PyTorch all keys of a row that sees none have one weight
+  ok "the lowest number, $form: no infinity" shares $form '0.0 % skipped'
+done
+same_rows() { # rows that see no key, fused and not
+  build/nngen tests/models/masks.lua --quiet --set form=$1 --output "$work/fused" >/dev/null &&
+    build/nngen tests/models/masks.lua --quiet --set form=$1 --output "$work/unfused" \
+      --lowering unfused >/dev/null &&
+    $python tests/models/compare_npy.py "$work/unfused" "$work/fused" 1e-5
+}
+python_with numpy && ok "and all keys of such a row count" same_rows strict
 ok "sums of some of the powers, fp16" one counted N=70 M=90
 ok "sums of some of the powers, parts of the keys" one counted G=1 H=2 N=3 M=1000 B=1
 ok "parts without a key" one lengths G=1 H=2 N=3 M=1000 B=2 D=24
