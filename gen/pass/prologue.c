@@ -139,12 +139,22 @@ static bool belongs_before(Group *reader, Group *k) {
   return stays && inside > apart + reader->graph->c->options.arch->launch_gap;
 }
 
+// Does a product read what k makes at its foot alone, once for each of its columns?
+static bool is_read_at_foot(const Group *reader, const Group *k) {
+  bool foot = reader->tm->fusion->product;
+  for (int i = 0; i < reader->nnodes && foot; i++)
+    for (int j = 0; j < reader->nodes[i]->nin; j++)
+      foot = foot && (reader->nodes[i]->in[j]->group != k || reader->nodes[i]->tail == kFootTail);
+  return foot;
+}
+
 // What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
 // domain of rows, likewise.
 const char *prologue_of_elements(Group *reader, Group *k) {
   double reads = (double)type_count(&reader->anchor->type);
   if (reader->tm->fusion->elements)
     reads = (double)type_count(reader->tm->fusion->elements(reader));
+  if (is_read_at_foot(reader, k)) reads = (double)type_count(&k->nodes[k->nnodes - 1]->type);
   bool pays = gain_inside(reader->graph->c->options.arch, k, reads);
   return pays ? NULL : "its elements would be computed many times";
 }
