@@ -88,7 +88,7 @@ struct Node {
   int tail;                // of a product's group, that computes it; kRowTail: none
   const char **apart;      // by input: why the kernel that makes it does not compute this
   const char *kept, *wide, *blocks; // why no reader computes it; is f32: prec.c; `many`, or not
-  Node *parent;            // the concat that it is a part of in memory; null: it lies alone
+  Node *parent;            // the concat that it is a part of in memory, maybe one of another
   int64_t begin;           // of its part, along the axis of the concat
   bool placed;             // a concat whose parts are written where it lies
   bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c

@@ -25,16 +25,20 @@ static bool reshape_strides(const Type *to, const Type *from, const int64_t *in,
 
 const Type *view_memory(const Node *n, int64_t *first) {
   int64_t stride[MaxRank];
-  const Node *memory = n->parent ? n->parent : n;
+  const Node *memory = n;
+  while (memory->parent) memory = memory->parent; // a part may be a concat itself
   type_strides(&memory->type, stride);
-  *first = n->parent ? n->begin * stride[memory->attr.axis] : 0;
+  *first = 0;
+  for (; n->parent; n = n->parent) *first += n->begin * stride[n->parent->attr.axis];
   return &memory->type;
 }
 
 bool view_whole_part(const Node *n) {
-  const Type *t = &n->parent->type;
-  for (int d = 0; t->order[d] != n->parent->attr.axis; d++)
-    if (t->dim[t->order[d]] > 1) return false;
+  for (; n->parent; n = n->parent) {
+    const Type *t = &n->parent->type;
+    for (int d = 0; t->order[d] != n->parent->attr.axis; d++)
+      if (t->dim[t->order[d]] > 1) return false;
+  }
   return true;
 }
 

@@ -119,17 +119,22 @@ const Node *group_stored(const Group *g, const Node *n) {
 
 // Depth first: what k reads comes before it. Group.id: kPlacing meanwhile.
 enum { kPlacing = -1 };
+static bool place_group(Graph *g, Group *k);
+
+// Those that write n, or its parts, for reader k.
+static bool place_makers(Graph *g, const Node *n, const Group *k) {
+  bool placed = !n->group || n->group == k || place_group(g, n->group);
+  for (int i = 0; n->placed && placed && i < n->nin; i++) placed = place_makers(g, n->in[i], k);
+  return placed;
+}
+
 static bool place_group(Graph *g, Group *k) {
   if (k->visited) return k->id != kPlacing;
   k->visited = true;
   k->id = kPlacing;
   for (int i = 0; i < k->nnodes; i++)
-    for (int j = 0; j < k->nodes[i]->nin; j++) {
-      const Node *from = k->nodes[i]->in[j];
-      if (from->group && from->group != k && !place_group(g, from->group)) return false;
-      for (int m = 0; from->placed && m < from->nin; m++) // who writes its parts
-        if (from->in[m]->group != k && !place_group(g, from->in[m]->group)) return false;
-    }
+    for (int j = 0; j < k->nodes[i]->nin; j++)
+      if (!place_makers(g, k->nodes[i]->in[j], k)) return false;
   k->id = g->ngroups;
   g->groups[g->ngroups++] = k;
   return true;
@@ -223,16 +228,19 @@ static int later(int place, const Group *k, const Group *than) {
   return k && k != than && k->id > place ? k->id : place;
 }
 
+// The last of `place` and those that write n, or its parts, for k.
+static int last_maker(int place, const Node *n, const Group *k) {
+  place = later(place, n->group, k);
+  for (int i = 0; n->placed && i < n->nin; i++) place = last_maker(place, n->in[i], k);
+  return place;
+}
+
 // The last kernel that must come before k: one that makes what k reads, or reads a state as it was.
 static int last_before(const Graph *g, const Given *given, const Group *k) {
   int place = -1, count;
   for (int i = 0; i < k->nnodes; i++) {
     const Node *n = k->nodes[i], *state = given->state[n->id];
-    for (int j = 0; j < n->nin; j++) {
-      place = later(place, n->in[j]->group, k);
-      for (int m = 0; n->in[j]->placed && m < n->in[j]->nin; m++)
-        place = later(place, n->in[j]->in[m]->group, k);
-    }
+    for (int j = 0; j < n->nin; j++) place = last_maker(place, n->in[j], k);
     Node **readers = state ? fuse_readers(g, state, &count) : NULL;
     for (int j = 0; state && j < count; j++)
       if (readers[j]->entry == n->entry || readers[j]->fixed)

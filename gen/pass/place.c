@@ -1,5 +1,6 @@
 // place.c: a concat is no kernel where those that make its parts can write them where it lies. Its
-// tensor has several writers; each part is a place in it (Node.parent, Node.begin).
+// tensor has several writers; each part is a place in it (Node.parent, Node.begin), as may be a
+// concat that is a part of another one, or the first parts of it.
 #include "pass.h"
 
 #include <string.h>
@@ -35,6 +36,10 @@ static bool is_read(const Node *n) {
 // computed.
 static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
   const Group *k = n->group;
+  bool alike = n->type.dtype == concat->type.dtype && n->entry == concat->entry;
+  if (n->placed) // its parts are in their places there, and so are they in the concat then
+    return alike && !n->parent && !leaves_model(g, n) && !is_head(g, n) &&
+           !memcmp(n->type.order, concat->type.order, sizeof n->type.order);
   if (!k || n->parent || leaves_model(g, n) || k->fixed != concat->fixed) return false;
   const Node *stored = group_stored(k, n);
   Node part = *n;
@@ -45,8 +50,7 @@ static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
   if (rows && (stored->op->cls == OpReduce ||
                !type_same_shape(&stored->type, k->tm->fusion->elements(k))))
     return false;
-  if (n->type.dtype != concat->type.dtype || n->entry != concat->entry || is_head(g, n))
-    return false;
+  if (!alike || is_head(g, n)) return false;
   for (int i = 0; i < k->nnodes; i++) { // a shape of it that another reads would lie elsewhere
     const Node *other = k->nodes[i];
     if (other != n && group_stored(k, other) == stored && (stored == n || is_read(other)))
@@ -55,8 +59,20 @@ static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
   return !memcmp(n->type.order, concat->type.order, sizeof n->type.order);
 }
 
+// The concat, in its place, of the first parts of this one: all features that the layers of a
+// DenseNet have made, and one more. It lies in this one with its parts. Null: there is none.
+static Node *first_parts(const Graph *g, const Node *concat) {
+  Node *first = concat->in[0]->parent;
+  while (first && first->parent) first = first->parent; // the last one that has been placed
+  bool found = first && first->nin < concat->nin && first->attr.axis == concat->attr.axis &&
+               is_placeable(g, concat, first);
+  for (int i = 0; found && i < first->nin; i++) found = first->in[i] == concat->in[i];
+  return found ? first : NULL;
+}
+
 static bool all_placeable(const Graph *g, const Node *concat) {
-  for (int i = 0; i < concat->nin; i++) {
+  const Node *first = first_parts(g, concat);
+  for (int i = first ? first->nin : 0; i < concat->nin; i++) {
     if (!is_placeable(g, concat, concat->in[i])) return false;
     for (int j = 0; j < i; j++)
       if (concat->in[j] == concat->in[i]) return false;
@@ -90,8 +106,10 @@ void place_concats(Graph *g) {
     bool concat = n->op->cls == OpMove && n->op->form == MoveConcat;
     if (!concat || !k || n->fixed || !makes_alone(k, n) || !all_placeable(g, n)) continue;
     part_views(g, k);
-    int64_t begin = 0;
-    for (int j = 0; j < n->nin; j++) {
+    Node *first = first_parts(g, n);
+    int64_t begin = first ? first->type.dim[n->attr.axis] : 0;
+    if (first) first->parent = n, first->begin = 0;
+    for (int j = first ? first->nin : 0; j < n->nin; j++) {
       n->in[j]->parent = n;
       n->in[j]->begin = begin;
       begin += n->in[j]->type.dim[n->attr.axis];

@@ -238,11 +238,13 @@ static bool may_round(const Graph *g, const Node *n) {
   return true;
 }
 
-static void round_stored(const Graph *g, const Operand *o) {
-  if (!o->piece || !may_round(g, o->base)) return;
-  Node *n = g->nodes[o->base->id];
+static void mark_rounded(Node *n) {
   n->tf32 = true;
-  for (int i = 0; i < n->nin && n->placed; i++) n->in[i]->tf32 = true;
+  for (int i = 0; i < n->nin && n->placed; i++) mark_rounded(n->in[i]);
+}
+
+static void round_stored(const Graph *g, const Operand *o) {
+  if (o->piece && may_round(g, o->base)) mark_rounded(g->nodes[o->base->id]);
 }
 
 // Where a unit cuts floats to TF32, operands are rounded as they are stored: a term is then off by

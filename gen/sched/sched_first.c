@@ -14,8 +14,9 @@
 // ---- what may be joined -------------------------------------------------------------------------
 
 static bool reads(const Group *k, const Node *n) {
-  for (int i = 0; i < k->ninputs; i++)
-    if (k->inputs[i] == n || (n->parent && k->inputs[i] == n->parent)) return true;
+  for (; n; n = n->parent)
+    for (int i = 0; i < k->ninputs; i++)
+      if (k->inputs[i] == n) return true;
   return false;
 }
 

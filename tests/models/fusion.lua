@@ -43,6 +43,16 @@ function cases.places() -- rows and scans write where a concat, or a stack, lies
   nn.output("stacked", nn.stack({(x * 2):softmax(), y:linear("m", {out = 40})}, 1))
   at_most(4)
 end
+function cases.dense() -- layers that each read all before them, a part of one tensor
+  local made = {nn.input("x", {2, 8, 6, 6}):conv2d("c0", {out = 16, kernel = 3, pad = 1})}
+  for i = 1, 3 do
+    local all = #made > 1 and nn.concat(made, 2) or made[1]
+    local own = all:batch_norm2d("n" .. i, {training = true}):relu()
+    made[i + 1] = own:conv2d("c" .. i, {out = 8, kernel = 3, pad = 1})
+  end
+  nn.output("y", nn.concat(made, 2))
+  at_most(9)
+end
 function cases.shared_keys() -- of an input: two attentions read them where they are
   local k, v = nn.input("k", {1, 2, 70, 32}), nn.input("v", {1, 2, 70, 32})
   nn.output("a", nn.input("q", {1, 2, 40, 32}):attention(k, v, {causal = true}))
