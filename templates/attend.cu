@@ -197,9 +197,8 @@ $(k.weighing.body)
   nn_sync();
   if (!join_rows<kThreads, kRows, kStaged, kN, kSplits, kPartGroup>(
           smem.out, smem.rows, smem.share, own_parts + block * (kSplits * kRows * kStaged),
-          own_states + block * (kSplits * kRows * 2), split, own_arrived + block * $(k.part_counts),
-          &smem.last,
-          kScale * kLog2e))
+          own_states + block * (kSplits * kRows * 2), split,
+          own_arrived + block * $(k.part_counts), &smem.last, kScale * kLog2e))
     return;
   scale_rows<kThreads, kRows, kStaged, kN>(smem.out, smem.share, [&](int r) {
     const ScoreRow state = smem.rows[r];

@@ -124,6 +124,8 @@ void front_open(Compiler *c) {
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.name_entries");
   lua_newtable(c->lua);
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.name_calls");
+  lua_newtable(c->lua);
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.name_owners");
   sandbox_open(c->lua);
   front_push_core(c);
   lua_pushvalue(c->lua, -1);

@@ -42,17 +42,26 @@ function nn.scope(name, f, ...)
   return tools.within(name, false, f, ...)
 end
 
-local calls = 0 -- of shared functions
--- shared(name, f): a function that runs f in the scope `name`. All its calls have the layers of the
--- first, as D of D(real) and D(fake) has: local D = nn.shared("d", function(x) ... end). States go
--- on from call to call, as the running statistics of batch norms do.
+local calls, functions, known = 0, 0, {} -- of shared functions: known by name
+-- shared(name, f): a function that runs f in the scope `name`, of the place where it is made. All
+-- its calls have the layers of the first, as D of D(real) and D(fake) has: local D =
+-- nn.shared("d", function(x) ... end). Weights are what they were before the run; nn.state and
+-- nn.buffer give in a later call what the one before has updated them to, as running statistics of
+-- batch norms go on.
 function nn.shared(name, f)
   want_function("shared", name, f)
+  local full = join(name)
+  if not known[full] then functions = functions + 1 end
+  local same = known[full] or {own = functions, entries = {}}
+  local entry, own = tools.entry or "", same.own
+  known[full] = same
+  if same.entries[entry] then fail("shared: there is a shared function '%s' already", full) end
+  same.entries[entry] = true
   return function(...)
     calls = calls + 1
-    local before = core.shared(calls)
-    local results = table.pack(nn.scope(name, f, ...))
-    core.shared(before)
+    local call, owner = core.shared(calls, own)
+    local results = table.pack(tools.placed(full, f, ...))
+    core.shared(call, owner)
     return table.unpack(results, 1, results.n)
   end
 end
@@ -190,8 +199,8 @@ end)
 -- A weight that is not trained, as running statistics are: nn.parameters leaves it out. A model may
 -- update it.
 define_here("buffer(name: string, shape: any, value: number = 0)", "", function(name, dims, value)
-  local x = core.param(join(name), dims, "constant", value)
-  tools.buffers[core.id(x)] = true
+  local source, x = core.buffer(join(name), dims, "constant", value)
+  tools.buffers[core.id(source)] = true
   return x
 end)
 
@@ -209,7 +218,8 @@ end)
 
 -- What a state, or a parameter, holds after this run of the entry. Reading it, before this call or
 -- after it, gives what it held before the run; who wants the new value reads `value`. Integers
--- become what a state of bools or bytes holds, as x:to makes them.
+-- become what a state of bools or bytes holds, as x:to makes them. (Of calls of a shared function
+-- see nn.shared.)
 define_here("update(state: any, value: any)", "", function(state, value)
   local own = core.is_tensor(state) and core.dtype(state)
   local new = core.is_tensor(value) and core.dtype(value)

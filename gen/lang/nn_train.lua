@@ -40,7 +40,8 @@ end
 -- Runs f(...) as what the entry `name` is made by: in the entry train layers are made as they
 -- train.
 function tools.run_entry(name, f, ...)
-  local active, scaled, outer = mode.active, mode.scaled, core.entry(name)
+  local active, scaled, outer, within = mode.active, mode.scaled, core.entry(name), tools.entry
+  tools.entry = name
   mode.active = name == "train"
   mode.scaled = mode.active and tools.settings.loss_scaling == true
   if mode.active and not mode.seeded then
@@ -51,7 +52,7 @@ function tools.run_entry(name, f, ...)
   if core.results() == before then
     fail("entry: '%s' has neither nn.output nor nn.update: there is nothing to run", name)
   end
-  mode.active, mode.scaled = active, scaled
+  mode.active, mode.scaled, tools.entry = active, scaled, within
   core.entry(outer)
   return table.unpack(result, 1, result.n)
 end

@@ -34,25 +34,36 @@ static const char *how_to_share(const Node *like) {
                                        : "";
 }
 
-// The call of a shared function that is under way (nn.shared); 0: none is.
-static lua_Integer shared_call(lua_State *lua) {
-  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.shared_call");
-  lua_Integer call = lua_tointeger(lua, -1);
+static lua_Integer registered(lua_State *lua, const char *name) {
+  lua_getfield(lua, LUA_REGISTRYINDEX, name);
+  lua_Integer value = lua_tointeger(lua, -1);
   lua_pop(lua, 1);
-  return call;
+  return value;
 }
 
-// Is name declared in this call of a shared function for the first time?
-static bool first_in_call(lua_State *lua, const char *name) {
-  lua_Integer call = shared_call(lua);
-  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.name_calls");
+// table[name] of the registry is `now`; what it was before, 0: nothing.
+static lua_Integer replaced(lua_State *lua, const char *table, const char *name, lua_Integer now) {
+  lua_getfield(lua, LUA_REGISTRYINDEX, table);
   lua_getfield(lua, -1, name);
-  bool first = call && lua_tointeger(lua, -1) != call;
+  lua_Integer before = lua_tointeger(lua, -1);
   lua_pop(lua, 1);
-  lua_pushinteger(lua, call);
+  lua_pushinteger(lua, now);
   lua_setfield(lua, -2, name);
   lua_pop(lua, 1);
-  return first;
+  return before;
+}
+
+// The call of a shared function that is under way (nn.shared); 0: none is.
+static lua_Integer shared_call(lua_State *lua) {
+  return registered(lua, "nngen.shared_call");
+}
+
+// Has this shared function declared the name in an earlier call, and not in this one?
+static bool first_in_call(lua_State *lua, const char *name) {
+  lua_Integer call = shared_call(lua), owner = registered(lua, "nngen.shared_owner");
+  bool first = replaced(lua, "nngen.name_calls", name, call) != call;
+  bool own = replaced(lua, "nngen.name_owners", name, owner) == owner;
+  return call && first && own;
 }
 
 // A source of this name that another entry declares, or an earlier call of a shared function, is
@@ -74,6 +85,10 @@ static Node *declared_before(lua_State *lua, const char *name, const Node *like)
   bool alike = n && n->op == like->op && type_same_shape(&n->type, &like->type) &&
                n->type.dtype == like->type.dtype && a->init == b->init && a->init_a == b->init_a &&
                a->init_b == b->init_b && a->below == b->below;
+  if (known && !alike && first)
+    err_at(c, front_here(lua), "'%s' is %s here, and was %s in the call before, at %s:%d", name,
+           type_shape(&like->type).s, n ? type_shape(&n->type).s : "another", n->loc.file,
+           n->loc.line);
   if (known && !alike)
     err_at(c, front_here(lua), "'%s' is another tensor in the entry that declares it at %s:%d",
            name, n->loc.file, n->loc.line);
@@ -200,25 +215,39 @@ static Attr read_init(lua_State *lua, int at, const char *what) {
   return attr;
 }
 
-// What this entry has made of a state or a parameter so far: later calls of a shared function go on
-// from there. Null: nothing.
-static Update *updated_before(lua_State *lua, const Node *state) {
-  const Compiler *c = front_compiler(lua);
-  for (int i = 0; i < c->graph->nupdates && shared_call(lua); i++) {
+// The update of this entry that gives `value`, or that of `state`; null: there is none.
+static Update *update_of(const Compiler *c, const Node *state, const Node *value) {
+  for (int i = 0; i < c->graph->nupdates; i++) {
     Update *u = &c->graph->updates[i];
-    if ((u->state == state || u->value == state) && u->entry == c->entry) return u;
+    if (u->entry == c->entry && (u->state == state || (value && u->value == value))) return u;
   }
   return NULL;
 }
 
-static int push_value(lua_State *lua, Node *source) {
-  const Update *u = updated_before(lua, source);
-  return front_push_node(lua, u ? u->value : source);
+// A state, or a buffer. A later call of a shared function goes on with what this entry has made of
+// it so far, by which nothing is derived.
+static int push_state(lua_State *lua, Node *source) {
+  Compiler *c = front_compiler(lua);
+  Update *u = shared_call(lua) ? update_of(c, source, NULL) : NULL;
+  if (!u) return front_push_node(lua, source);
+  const Op *stop = op_need(c, "stop_gradient");
+  if (u->value->op != stop) {
+    u->value = front_place_node(lua, graph_add(c->graph, stop, 1, &u->value, NULL, NULL));
+    shape_infer(c, u->value);
+  }
+  return front_push_node(lua, u->value);
 }
 
 static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
   Attr attr = read_init(lua, 3, "param");
-  return push_value(lua, add_source(lua, "param", DtF32, &attr));
+  return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
+}
+
+static int lua_buffer(lua_State *lua) { // buffer(name, shape, kind, a) -> source, what it holds
+  Attr attr = read_init(lua, 3, "buffer");
+  Node *n = add_source(lua, "param", DtF32, &attr);
+  front_push_node(lua, n);
+  return 1 + push_state(lua, n);
 }
 
 static int lua_table(lua_State *lua) { // table(name, shape, numbers): a param that is not loaded
@@ -349,7 +378,7 @@ static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b, 
   n->fixed = false;
   if (!lua_isnoneornil(lua, 8)) keep_beyond(lua, n->name, luaL_checkstring(lua, 8));
   check_below(lua, n);
-  return push_value(lua, n);
+  return push_state(lua, n);
 }
 
 // An entry updates a state once: an error names the line of the first update.
@@ -371,7 +400,9 @@ static const char *said(Compiler *c, const Node *n) { // "input 'x'", "what add 
 static int lua_update(lua_State *lua) { // update(state, value)
   Compiler *c = front_compiler(lua);
   Node **state = luaL_testudata(lua, 1, kTensorType), **value = luaL_testudata(lua, 2, kTensorType);
-  Update *before = state ? updated_before(lua, *state) : NULL;
+  // In a later call of a shared function: what the one before has made of it.
+  bool made = state && (*state)->op->cls != OpSource && shared_call(lua);
+  Update *before = made ? update_of(c, NULL, *state) : NULL;
   if (before) state = &before->state;
   bool holds = state && (*state)->op->cls == OpSource &&
                ((*state)->op->form == SourceState || (*state)->op->form == SourceParam);
@@ -395,12 +426,15 @@ static int lua_update(lua_State *lua) { // update(state, value)
   return 0;
 }
 
-static int lua_shared(lua_State *lua) { // shared(call) -> the one before; 0: none is under way
-  lua_Integer before = shared_call(lua), call = luaL_checkinteger(lua, 1);
-  lua_pushinteger(lua, call);
-  lua_setfield(lua, LUA_REGISTRYINDEX, "nngen.shared_call");
-  lua_pushinteger(lua, before);
-  return 1;
+// shared(call, function) -> those before; 0: none is under way
+static int lua_shared(lua_State *lua) {
+  static const char *const kNames[] = {"nngen.shared_call", "nngen.shared_owner"};
+  for (int i = 0; i < 2; i++) {
+    lua_pushinteger(lua, registered(lua, kNames[i]));
+    lua_pushinteger(lua, luaL_checkinteger(lua, i + 1));
+    lua_setfield(lua, LUA_REGISTRYINDEX, kNames[i]);
+  }
+  return 2;
 }
 
 static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outputs to come
@@ -448,6 +482,7 @@ const luaL_Reg source_functions[] = {
     {"state", lua_state},
     {"update", lua_update},
     {"shared", lua_shared},
+    {"buffer", lua_buffer},
     {"entry", lua_entry},
     {"results", lua_results},
     {"instead", lua_instead},

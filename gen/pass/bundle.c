@@ -111,7 +111,8 @@ static bool add_apart(Parts *p, Group *k) {
   bool apart = has_room(p, k);
   for (int i = 0; i < p->count && apart; i++) {
     Group *part = p->group[i];
-    apart = part != k && !bundle_in_the_way(part, k) && !fuse_reaches(part, k) && !fuse_reaches(k, part);
+    apart = part != k && !bundle_in_the_way(part, k) && !fuse_reaches(part, k) &&
+            !fuse_reaches(k, part);
   }
   if (apart) add_part(p, k);
   return apart;

@@ -146,8 +146,8 @@ static bool is_of_labels(const Arch *arch, const Node *n, const Node *in) {
   return whole && (node_has_memory(in) || is_view(in)) && gain_small_read(arch, &in->type);
 }
 
-// What n is made of: is that free, as nothing in memory that is as large as itself, or small integers?
-// Each node is asked once: chains of residual blocks are deep.
+// What n is made of: is that free, as nothing in memory that is as large as itself, or small
+// integers? Each node is asked once: chains of residual blocks are deep.
 static Made made_of(Graph *to, const Node *n) {
   const Arch *arch = to->c->options.arch;
   Made made = known_of(to, n)->made;

@@ -16,7 +16,7 @@
 // each late reader draws it for itself, so that fusion takes it into that kernel.
 #include "pass.h"
 
-enum { kSmall = 256 }; // parts of the largest value: smaller ones are kept
+enum { kSmall = 256 }; // parts of the largest value, as of all steps of an LSTM: less is kept
 
 typedef struct Recompute {
   int *last;    // by id: the last reader; of outputs the end

@@ -97,7 +97,7 @@ void sibling_join(Graph *g) {
   }
 }
 
-// Does it make numbers alone, as a loss or a metric, in less than it takes to launch it a few times?
+// Does it make numbers alone, as a loss or a metric, in less time than a few launches take?
 static bool makes_numbers(const Group *k) {
   return k->tm->fusion->sweeps && !k->fixed && !k->nparts && type_count(&k->anchor->type) == 1 &&
          gain_is_small(k->graph->c->options.arch, k) && !makes_again(k) && !bundle_shares(k);

@@ -42,9 +42,21 @@ static Node *constant(Graph *to, double value, const Node *n) {
   return simp_intern(to, made);
 }
 
+// Is n made of positions and numbers, as ids are that a model computes? Those in memory are checked
+// where they are read.
+static bool is_of_positions(const Node *n, int *left) {
+  bool made = --*left >= 0 && (node_is_computed(n) || n->op->cls == OpMap);
+  for (int i = 0; i < n->nin && made; i++) made = is_of_positions(n->in[i], left);
+  return made;
+}
+
 // A map of constants is a constant, and so is what moves elements that are all alike.
 Node *fold_constants(Graph *to, Node *n) {
+  enum { kMostAsked = 16 };
+  int left = kMostAsked;
   bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice;
+  if (n->op->cls == OpMove && n->op->form == MoveGather)
+    moves = simp_is_const(n->in[0]) && is_of_positions(n->in[1], &left);
   if (moves && simp_is_const(n->in[0])) return constant(to, n->in[0]->attr.value, n);
   if (n->op->cls != OpMap) return NULL;
   double in[MaxInputs], v;

@@ -84,16 +84,20 @@ in_place() { # a state read element by element is written where it is; a moved o
 ok "in place where legal" in_place
 shared() { # values of shared.lua: 2 calls between, equal ones, a mean where it belongs
   build/nngen tests/models/shared.lua --quiet --check --dtype $1 --output "$work/shared" &&
-    python3 - "$work/shared" <<'P'
+    python3 - "$work/shared" $2 <<'P'
 import struct, sys
 def data(name):
     npy = open("%s/%s.npy" % (sys.argv[1], name), "rb").read()
     return npy[10 + struct.unpack("<H", npy[8:10])[0]:]
 assert struct.unpack("<i", data("calls")) == (2,), data("calls")
 assert not any(data("difference")) and not any(data("off")), data("off")
+for name in "ordered", "same":
+    values = struct.unpack("<24f", data(name))
+    assert max(map(abs, values)) < float(sys.argv[2]), (name, values)
 P
 }
-for dtype in fp32 bf16; do ok "calls of a shared function, $dtype" shared $dtype; done
+ok "calls of a shared function" shared fp32 1e-5
+ok "calls of a shared function, bf16" shared bf16 0.1
 # Of three places the middle one is beyond the last row: two rows of 64 bytes are written of one
 # state or two, and x is read there; the places are 4 + 12 bytes, written and read again where a
 # kernel of their own adds them.
