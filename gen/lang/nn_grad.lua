@@ -459,12 +459,13 @@ tools.define_here("stop_gradient|detach(x: tensor)", "Tensor.detach", function(x
   return op.stop_gradient(x)
 end)
 
--- parameters(): all parameters made so far that are trained, a list in the order of the model:
--- without those of nn.buffer.
-function nn.parameters()
+-- parameters(patterns): all parameters made so far that are trained, a list in the order of the
+-- model: without those of nn.buffer. patterns: only those of these names, or of these layers: "d",
+-- "*.bias", or a list of such.
+function nn.parameters(patterns)
   local list = {}
   for _, p in ipairs(core.parameters()) do
     if not tools.buffers[core.id(p)] then list[#list + 1] = p end
   end
-  return list
+  return patterns == nil and list or tools.matching("parameters", patterns, list)
 end

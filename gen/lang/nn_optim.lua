@@ -316,7 +316,7 @@ local function check_patterns(what, patterns, list)
   local each = type(patterns) == "table" and patterns or {patterns}
   for key, pattern in pairs(each) do
     if math.type(key) ~= "integer" or type(pattern) ~= "string" then
-      fail("optimize: %s: wants a pattern of names, as \"*.bias\", or a list of them, not %s", what,
+      fail("%s: wants a pattern of names, as \"*.bias\", or a list of them, not %s", what,
            tools.said(math.type(key) == "integer" and pattern or patterns))
     end
   end
@@ -327,10 +327,23 @@ local function check_patterns(what, patterns, list)
       found = found or fits(pattern, core.name(p))
     end
     if not found then
-      fail("optimize: %s: '%s' matches no parameter of %s", what, pattern,
+      fail("%s: '%s' matches no parameter of %s", what, pattern,
            table.concat(names, ", "))
     end
   end
+end
+-- Those parameters of the list that fit any of these patterns, all of which fit some.
+function tools.matching(what, patterns, list)
+  local kept = {}
+  check_patterns(what, patterns, list)
+  for _, p in ipairs(list) do
+    local found = false
+    for _, pattern in ipairs(type(patterns) == "table" and patterns or {patterns}) do
+      found = found or fits(pattern, core.name(p))
+    end
+    if found then kept[#kept + 1] = p end
+  end
+  return kept
 end
 local function check_groups(groups, list)
   local form = "{{match = \"*.bias\", lr = 0.1}, ...}"
@@ -344,7 +357,7 @@ local function check_groups(groups, list)
     if type(group) ~= "table" or not group.match then
       fail("optimize: a group wants {match = \"*.bias\", ...}")
     end
-    check_patterns("group", group.match, list)
+    check_patterns("optimize: group", group.match, list)
     check_ranges("optimize: group", group)
   end
 end
@@ -387,8 +400,8 @@ local function optimize(loss, given, frozen)
   if o.step then o.step = one_element("step", o.step) end
   if o.factor and type(o.factor) ~= "number" then o.factor = one_element("factor", o.factor) end
   check_groups(o.groups, all)
-  check_patterns("no_decay", o.no_decay, all)
-  if not frozen then check_patterns("freeze", o.freeze, all) end
+  check_patterns("optimize: no_decay", o.no_decay, all)
+  if not frozen then check_patterns("optimize: freeze", o.freeze, all) end
   for _, p in ipairs(all) do
     if not any_fits(frozen or o.freeze, core.name(p)) then list[#list + 1] = p end
   end

@@ -95,4 +95,23 @@ END
   ! cmp -s "$work"/drop[12]/y.npy
 }
 ok "dropout in an entry train that the model writes itself" dropped
+cat >"$work/chosen.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {2, 4})
+local y = nn.scope("d", function() return x:linear("a", {out = 3}):linear("b", {out = 1}) end)
+y = y + x:linear("g", {out = 1})
+nn.entry("train", function()
+  local list = nn.parameters(nn.config{of = "d"}.of)
+  assert(#nn.parameters{"*.bias", "g"} == 4 and #nn.parameters() == 6)
+  local made = nn.optimize(y:sum(), {optimizer = "sgd", lr = 0.1, parameters = list})
+  nn.output("count", nn.full({1}, #made.parameters, {dtype = "i32"}) + 0)
+end)
+LUA
+chosen() { # the layers of d alone are updated
+  build/nngen "$work/chosen.lua" --quiet --check --entry train >"$work/log" &&
+    [ "$(grep -c '^state *d\.' "$work/log")" = 4 ] && ! grep -q '^state *g\.' "$work/log" &&
+    fails 2 "parameters: 'q' matches no parameter of d.a.weight" \
+      build/nngen "$work/chosen.lua" --quiet --entry train --set of=q
+}
+ok "the parameters of some layers" chosen
 tap_done
