@@ -36,6 +36,7 @@ typedef struct Scope {
     const Node *node;
     Index at[MaxRank];
     const char *text, *pred; // pred: where it is; null: everywhere
+    const char *made;        // the expression that it is a name for; null: it is no map
   } * bound;
   int nbound, capacity;
   const char **inner; // indices that are computed inside the loop
@@ -69,6 +70,7 @@ void index_reshape(Arena *arena, const Type *to, const Type *from, int lanes, co
 // The value of node n at index `at` (its rank) as a CUDA float expression: a local or a literal.
 const char *expr_value(Scope *s, const Node *n, const Index *at);
 void expr_bind(Scope *s, const Node *n, const Index *at, const char *text);
+void expr_bind_as(Scope *s, const struct Bound *b); // as in another scope
 // Where element `at` of its input is in the result of a reshape, permutation or slice; a lane stays
 // one while `lanes` neighbours stay together.
 void expr_follow(const Node *move, int lanes, const Index *at, Index *out);

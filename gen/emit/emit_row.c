@@ -18,6 +18,8 @@ typedef struct Rows {
   bool named[MaxRank]; // by dimension: some text mentions its index
   States *sweeps;
   int nsweeps;
+  struct Bound *loads; // what has been read and computed for a row, beside its elements
+  int nloads;
 } Rows;
 
 static bool is_full(const Rows *r, const Node *n) {
@@ -206,13 +208,28 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
   }
 }
 
+// What was read and computed after the sweeps before is at hand after this one.
+static void bind_loads(const Rows *r, Scope *s) {
+  for (int i = 0; i < r->nloads; i++) expr_bind_as(s, &r->loads[i]);
+}
+static void keep_loads(Rows *r, const Scope *s) {
+  Arena *arena = r->e->c->arena;
+  for (int i = r->nloads; i < s->nbound; i++) {
+    if (s->bound[i].pred || (is_ours(r, s->bound[i].node) && !s->bound[i].made)) continue;
+    r->loads = arena_grow(arena, r->loads, r->nloads, sizeof *r->loads);
+    r->loads[r->nloads++] = s->bound[i];
+  }
+}
+
 // After sweep p: its results, then the row's values. Those that depend on no reduction come before
 // the first sweep, "after sweep -1".
 static void put_values(Rows *r, int p) {
   Scope s = {.group = r->e->g, .lanes = 1, .indent = "  "};
+  bind_loads(r, &s);
   put_results(r, &s, p);
   put_row_maps(r, &s, p);
   put_row_stores(r, &s, p);
+  keep_loads(r, &s);
   Buffer all = {0};
   buffer_put(&all, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
   note_names(r, all.text);

@@ -165,11 +165,17 @@ static void bind(Scope *s, const Node *n, const Index *at, const char *text, con
   b->node = n;
   b->text = text;
   b->pred = pred;
+  b->made = NULL;
   memcpy(b->at, at, sizeof *at * (size_t)n->type.rank);
 }
 
 void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
   bind(s, n, at, text, NULL);
+}
+
+void expr_bind_as(Scope *s, const struct Bound *b) {
+  bind(s, b->node, b->at, b->text, b->pred);
+  s->bound[s->nbound - 1].made = b->made;
 }
 
 // Indices that are computed inside the lane loop: what is read at them is read there.
@@ -341,7 +347,8 @@ static const char *converted(Scope *s, const Node *n, const char *value) {
   return arena_printf(scope_arena(s), "nn_float(nn_cast<%s>(%s))", expr_ctype(dtype), value);
 }
 
-static const char *map_value(Scope *s, const Node *n, const Index *at) {
+// *made: the expression, where it has a name of its own.
+static const char *map_value(Scope *s, const Node *n, const Index *at, const char **made) {
   const char *args[MaxInputs];
   if (n->op->typing == TypeWhere && n->in[1] == n->in[2]) return operand(s, n, 1, at); // repeated
   args[0] = operand(s, n, 0, at);
@@ -350,12 +357,19 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
   for (int i = 1; i < n->nin; i++) args[i] = operand(s, n, i, at);
   if (n->op->flags & FlagCopy) return args[0];
   if (n->op->typing == TypeConvert) args[0] = converted(s, n, args[0]);
-  const char *name = expr_local(s->group, n);
   bool wraps = n->op->wraps && span_wraps(s->group, n);
   bool narrow = n->op->narrow && (n->type.dtype == DtF16 || n->type.dtype == DtBf16);
   const char *cuda = wraps ? n->op->wraps : narrow ? n->op->narrow : n->op->cuda;
+  const char *type = expr_compute_type(n);
+  *made = expr_substitute(scope_arena(s), cuda, args);
+  for (int i = 0; i < s->nbound; i++) { // of another node that is alike
+    const struct Bound *b = &s->bound[i];
+    bool here = b->made && (!b->pred || b->pred == s->pred) && !strcmp(b->made, *made);
+    if (here && !strcmp(expr_compute_type(b->node), type)) return b->text;
+  }
+  const char *name = expr_local(s->group, n);
   buffer_put(s->first ? &s->loads : &s->body, "%sconst %s %s = %s;\n", s->first ? "  " : s->indent,
-             expr_compute_type(n), name, expr_substitute(scope_arena(s), cuda, args));
+             type, name, *made);
   return name;
 }
 
@@ -364,12 +378,12 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
     return expr_literal(scope_arena(s), n->attr.value, n->type.dtype);
   if (n->op->cls == OpSource && n->op->form == SourceIndex)
     return index_atom(scope_arena(s), index_whole(scope_arena(s), at[n->attr.axis]));
-  const char *text = scope_find(s, n, at);
+  const char *text = scope_find(s, n, at), *made = NULL;
   if (text) return text;
   if (n->group != s->group)
     text = load(s, n, at);
   else if (n->op->cls == OpMap)
-    text = map_value(s, n, at);
+    text = map_value(s, n, at, &made);
   else if (n->op->cls == OpMove)
     text = expr_moved(s, n, at);
   else if (s->reduced)
@@ -377,6 +391,7 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
   else
     die("%%%d %s is not at hand in kernel %s", n->id, n->op->name, s->group->name);
   bind(s, n, at, text, s->pred);
+  s->bound[s->nbound - 1].made = made;
   return text;
 }
 

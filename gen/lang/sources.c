@@ -87,8 +87,7 @@ static Node *declared_before(lua_State *lua, const char *name, const Node *like)
                a->init_b == b->init_b && a->below == b->below;
   if (known && !alike && first)
     err_at(c, front_here(lua), "'%s' is %s here, and was %s in the call before, at %s:%d", name,
-           type_shape(&like->type).s, n ? type_shape(&n->type).s : "another", n->loc.file,
-           n->loc.line);
+           type_shape(&like->type).s, type_shape(&n->type).s, n->loc.file, n->loc.line);
   if (known && !alike)
     err_at(c, front_here(lua), "'%s' is another tensor in the entry that declares it at %s:%d",
            name, n->loc.file, n->loc.line);

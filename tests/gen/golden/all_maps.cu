@@ -195,8 +195,6 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       const float atan2 = nn_atan2(add, add_2);
       const float max_1 = nn_max(add, add_2);
       const float min_1 = nn_min(add, add_2);
-      const float maximum = nn_max(add, add_2);
-      const float minimum = nn_min(add, add_2);
       const float floordiv = nn_floordiv(add, add_2);
       const float mod = nn_mod(add, add_2);
       const bool lt = add < add_2;
@@ -242,8 +240,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       atan2_out[j] = atan2;
       max_out[j] = max_1;
       min_out[j] = min_1;
-      maximum_out[j] = maximum;
-      minimum_out[j] = minimum;
+      maximum_out[j] = max_1;
+      minimum_out[j] = min_1;
       floordiv_out[j] = floordiv;
       mod_out[j] = mod;
       lt_out[j] = lt;
