@@ -35,6 +35,11 @@ by_make() ( # as its Makefile builds it, with what a program needs: libc and the
   cd "$out" && make -s -B CUDA="$cuda" LIBS="$links" example && ./example &&
     ! readelf -d example | grep NEEDED | grep -vE 'libcusim|libcuda|libc\.so'
 )
+made_anew() ( # by other libraries, and by the same ones not
+  cd "$out" && make -s CUDA="$cuda" LIBS="$links" example && touch -r example before &&
+    make -s CUDA="$cuda" LIBS="$links" example && [ ! example -nt before ] &&
+    make -n CUDA="$cuda" LIBS="$links -lm" example | grep -q -- -lm
+)
 optimized() { # what gcc warns of as it optimizes, the sanitizers' checks among what it sees
   local flags
   for flags in -O1 -O2; do
@@ -84,5 +89,6 @@ if [ "$NNGEN_DEVICE" = sim ] && [ -e "$cuda/lib64/stubs/libcuda.so" ]; then
 else skip "linked with libcuda it runs unchanged" "wants libcusim, and the stub of libcuda"; fi
 ok "lines have at most 100 columns" columns
 ok "its Makefile builds it" by_make
+ok "its Makefile links again for other libraries" made_anew
 ok "a second emission has the same bytes" again
 tap_done
