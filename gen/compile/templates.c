@@ -1,5 +1,5 @@
 // templates.c: the table of templates: how a group of nodes becomes one kernel. A template has its
-// facts here, a row each: what may be fused with it (pass/), its schedule (sched/), its text
+// facts here, a row each: what may be fused with it (fuse/), its schedule (sched/), its text
 // (emit/), what its results are held to (oracle/). CLASS
 #include "compile.h"
 

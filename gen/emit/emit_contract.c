@@ -2,8 +2,6 @@
 // result is in emit_tails.c.
 #include "emit.h"
 
-#include "gen/sched/first.h"
-
 #include <string.h>
 
 // ---- operands ----------------------------------------------------------------------------------

@@ -371,7 +371,7 @@ static void check_size(Compiler *c, Node *n) {
     if (n->type.dim[d] < 0)
       err_at(c, n->loc, "%s: dimension %d of %s is negative", n->op->name, d + 1,
              type_shape(&n->type).s);
-  // What is computed may be larger where it never is in memory (pass/group.c).
+  // What is computed may be larger where it never is in memory (fuse/group.c).
   check_elements(c, n, node_has_memory(n));
 }
 

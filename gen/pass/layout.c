@@ -3,7 +3,7 @@
 // dtype or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
 // Convolutions over few or odd channels (channels.c) and products with vectors (vector.c) are
 // written anew on the way.
-#include "gain.h"
+#include "pass.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 // not if a product reads it, itself or what maps make of it: the product's result is not finite
 // then, fused or not. NOTE: so such a value's other readers may differ by what was fused. bf16
 // holds what fp32 does: of its values this is asked of scores of attention alone (prec_facts.c).
-#include "prec.h"
+#include "pass.h"
 
 #include <math.h>
 
@@ -43,7 +43,7 @@ static const struct {
 
 typedef struct Asked { // about one value
   const Node *n;
-  const Facts *facts;
+  const PrecFacts *facts;
   bool trains; // states are updated
 } Asked;
 
@@ -209,7 +209,7 @@ static void set_output(Node *n, Dtype dtype) {
 void prec_pass(Compiler *c) {
   Graph *g = c->graph;
   graph_count_uses(g);
-  const Facts *facts = prec_facts(g);
+  const PrecFacts *facts = prec_facts(g);
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     Asked asked = {n, &facts[i], g->nupdates > 0};

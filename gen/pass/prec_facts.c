@@ -1,7 +1,7 @@
 // prec_facts.c: what the values of a graph are made of and where they lead, as far as the policy of
 // precision (prec.c) asks: a walk over the nodes for each question, from sources on for what a
 // value is made of, from outputs back for where it leads.
-#include "prec.h"
+#include "pass.h"
 
 #include <math.h>
 
@@ -104,7 +104,7 @@ static bool *find_scores(const Graph *g) {
   return scores;
 }
 
-static void find_told(const Graph *g, Facts *facts) {
+static void find_told(const Graph *g, PrecFacts *facts) {
   bool *scores = find_scores(g);
   int(*readers)[Readings] = arena_alloc(g->arena, sizeof *readers * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->noutputs; i++)
@@ -125,7 +125,7 @@ static void find_told(const Graph *g, Facts *facts) {
   }
 }
 
-static void find_ranked(const Graph *g, Facts *facts) {
+static void find_ranked(const Graph *g, PrecFacts *facts) {
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
     bool reads = n->op->cls == OpSelect || (facts[i].ranked && n->op->cls == OpMove);
@@ -134,7 +134,7 @@ static void find_ranked(const Graph *g, Facts *facts) {
   }
 }
 
-static void find_multiplied(const Graph *g, Facts *facts) {
+static void find_multiplied(const Graph *g, PrecFacts *facts) {
   int *products = arena_alloc(g->arena, sizeof *products * (size_t)(g->nnodes + 1));
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
@@ -144,7 +144,7 @@ static void find_multiplied(const Graph *g, Facts *facts) {
   }
 }
 
-static void find_to_states(const Graph *g, Facts *facts) {
+static void find_to_states(const Graph *g, PrecFacts *facts) {
   int *leading = arena_alloc(g->arena, sizeof *leading * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nupdates; i++) leading[g->updates[i].value->id]++;
   for (int i = g->nnodes - 1; i >= 0; i--) {
@@ -163,7 +163,7 @@ static bool is_position(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceIndex;
 }
 
-static void find_again(const Graph *g, Facts *facts) {
+static void find_again(const Graph *g, PrecFacts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool made = n->op->cls == OpMap || (n->op->cls == OpMove && n->op->form == MoveReshape);
@@ -172,7 +172,7 @@ static void find_again(const Graph *g, Facts *facts) {
   }
 }
 
-static void find_of_sums(const Graph *g, Facts *facts) {
+static void find_of_sums(const Graph *g, PrecFacts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool source = n->op->cls == OpSource, map = n->op->cls == OpMap && n->op->typing != TypeDraw;
@@ -185,7 +185,7 @@ static void find_of_sums(const Graph *g, Facts *facts) {
 }
 
 // A concat is made of integers if a part of it is.
-static void find_of_integers(const Graph *g, Facts *facts) {
+static void find_of_integers(const Graph *g, PrecFacts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool join = n->op->cls == OpMove && n->op->form == MoveConcat, all = true, some = false;
@@ -203,15 +203,15 @@ static void find_of_integers(const Graph *g, Facts *facts) {
 }
 
 // As the derivative of amax compares.
-static void find_compared(const Graph *g, Facts *facts) {
+static void find_compared(const Graph *g, PrecFacts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *x = prec_compared(g->nodes[i]);
     if (x) facts[x->id].compared = true;
   }
 }
 
-Facts *prec_facts(const Graph *g) {
-  Facts *facts = arena_alloc(g->arena, sizeof *facts * (size_t)(g->nnodes + 1));
+PrecFacts *prec_facts(const Graph *g) {
+  PrecFacts *facts = arena_alloc(g->arena, sizeof *facts * (size_t)(g->nnodes + 1));
   find_told(g, facts), find_ranked(g, facts), find_multiplied(g, facts);
   if (g->nupdates) find_to_states(g, facts);
   find_again(g, facts), find_of_sums(g, facts), find_of_integers(g, facts);

@@ -5,7 +5,7 @@
 // as of the scores of attention, stays one. So do draws, and integers and conditions: they take
 // little, and what tells tiles of scores apart is derived of them. Like all that is fixed a table
 // is of 32 bits, but for operands of products, which have the dtype that these multiply in.
-#include "gain.h"
+#include "pass.h"
 
 typedef struct Tables { // by id
   bool *placed;         // made of positions by maps and moves

@@ -2,7 +2,7 @@
 // channel has a few taps alone. Each tap is the sum, over pictures and positions, of the result's
 // gradient times the image moved by it; sums of the same elements, of which one kernel makes
 // several (sibling.c).
-#include "gain.h"
+#include "pass.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // sched.c: how each group is cut and launched, what it computes and moves. Contractions have their
 // own file, sched_contract.c.
-#include "first.h"
+#include "sched.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 // instructions of an element that is gathered, and how many of the 155 to 256 before a loop are not
 // its first copies. kTurn, kCopyIssue, kTapIssue, kOutputIssue, kRingClocks and the launch gap
 // follow what kernels of ResNet-18 and the attention block took on an H200 (tests/bench/NOTES.md).
-#include "first.h"
+#include "sched.h"
 
 #include <math.h>
 #include <string.h>

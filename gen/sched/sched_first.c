@@ -6,7 +6,7 @@
 //
 // Kernels are joined when they have tiles, as it depends on these what is cheaper. The rows' group
 // stays one, with its own nodes and a tile for the product's threads: Group.first of the product.
-#include "first.h"
+#include "sched.h"
 
 #include <math.h>
 #include <string.h>

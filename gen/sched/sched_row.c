@@ -1,7 +1,7 @@
 // sched_row.c: rows that a block goes over in sweeps: how many threads a row has, and where the
 // values stay that later sweeps need: in registers, in shared memory, or nowhere, so that each
 // sweep reads the row again.
-#include "first.h"
+#include "sched.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,0 +1,328 @@
+// chain.c: cheap maps that are computed by each reader alone.
+//
+// Those before a reduction that cannot keep its row in registers: it reads the row again in any
+// case, and what it reduces need not be in memory for it. Only where what they are made of is:
+// sources, values that something other than maps reads, and maps that another reduction reads and
+// cannot compute, as of gathers. Those made of positions and small values alone, like the condition
+// of a mask, which no kernel need write for the others; sources in another shape, and in another
+// shape, too, what is expected to be in memory as it is; and what late.c finds.
+#include "fuse.h"
+
+enum { kMostEnds = 2, kMostChain = 48 };
+
+typedef struct Ends { // large values that a chain is made of
+  const Node *node[kMostEnds], *within[kMostChain]; // within: the maps of the chain
+  int count, nwithin;
+  bool maps, late; // may ends be cheap maps? Node.late of the chain's maps
+} Ends;
+
+typedef enum Made { NotAsked, MadeFree, MadeOfLabels, MadeOfMemory } Made;
+
+typedef struct Known { // of a node of the new graph
+  Made made;           // what made_of has said
+  Node *copy;          // the last one, made for the reader `turn`
+  int turn;
+} Known;
+
+typedef struct Chains {
+  bool *stored; // by id in the graph before: does something other than maps read it?
+  bool *whole;  // and as it is, not in another shape?
+  bool *read;   // and within the model?
+  // Is it compared with what it is reduced to? Both read it in memory then.
+  bool *compared;
+  const Late *late;
+  // The copy made last, of which value, to be reduced along which dimensions: other reductions of
+  // the kind accumulate in the same sweep over it.
+  const Node *of;
+  int64_t axes;
+  Node *copy;
+  Known *known; // by id in the new graph, of the first nknown
+  int nknown, turn;
+} Chains;
+
+bool chain_is_large(const Node *n, const Node *beside) {
+  return type_count(&n->type) * 2 > type_count(&beside->type);
+}
+
+// What compares with the largest element, say, is not: computed again, maybe of what was rounded as
+// it was stored, elements would differ from what was reduced.
+bool chain_is_cheap(const Arch *arch, const Node *n) {
+  return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed && n->op->typing != TypeDraw &&
+         !prec_compared(n);
+}
+
+Node *chain_copy(Graph *to, Node *n, Node **in) {
+  for (int i = 0; i < n->nin; i++) // an input that is read twice stays one
+    for (int j = 0; j < i; j++)
+      if (n->in[j] == n->in[i]) in[i] = in[j];
+  Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  copy->type = n->type;
+  copy->uses = 1;
+  return copy;
+}
+
+// stored: by id; null, of the new graph: Node.subst, itself where something else reads it.
+static bool in_memory(const Node *n, const bool *stored) {
+  return node_has_memory(n) || n->fixed || (stored ? stored[n->id] : n->subst != NULL);
+}
+
+static bool is_end(const Ends *ends, const Node *n) {
+  return fuse_listed(ends->node, ends->count, n);
+}
+
+// Adds the large values that n is made of, those furthest from it that are in memory; false: too
+// many, or one that is nowhere in memory.
+static bool find_ends(const Arch *arch, const Node *n, const bool *stored, Ends *ends) {
+  if (fuse_listed(ends->within, ends->nwithin, n)) return true;
+  if (ends->nwithin == kMostChain) return false;
+  ends->within[ends->nwithin++] = n;
+  for (int i = 0; i < n->nin; i++) {
+    const Node *in = n->in[i];
+    if (!chain_is_large(in, n) || is_end(ends, in) || node_is_computed(in)) continue;
+    int count = ends->count, nwithin = ends->nwithin;
+    bool cheap = chain_is_cheap(arch, in);
+    if (cheap && find_ends(arch, in, stored, ends)) continue;
+    ends->count = count, ends->nwithin = nwithin;
+    if (count == kMostEnds || !in_memory(in, stored) || (cheap && !ends->maps)) return false;
+    ends->node[ends->count++] = in;
+  }
+  return true;
+}
+
+static Known *known_of(Graph *to, const Node *n) {
+  Chains *c = to->scratch;
+  for (; c->nknown <= n->id; c->nknown++) {
+    c->known = arena_grow(to->arena, c->known, c->nknown, sizeof *c->known);
+    c->known[c->nknown] = (Known){0};
+  }
+  return &c->known[n->id];
+}
+
+static int64_t ends_bytes(const Ends *ends) {
+  int64_t bytes = 0;
+  for (int i = 0; i < ends->count; i++) bytes += type_bytes(&ends->node[i]->type);
+  return bytes;
+}
+
+// n, or a copy of it that nobody else reads, if it is cheap and no end. shared: others read what is
+// made of it. What the chain needs several times is copied once.
+static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
+  const Chains *c = to->scratch;
+  if (!chain_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
+  if (known_of(to, n)->turn == c->turn) {
+    known_of(to, n)->copy->uses++;
+    return known_of(to, n)->copy;
+  }
+  Node *in[MaxInputs];
+  shared = shared || n->uses > 1;
+  bool same = !shared;
+  for (int i = 0; i < n->nin; i++) {
+    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], ends, shared) : n->in[i];
+    same = same && in[i] == n->in[i];
+  }
+  Node *own = same ? n : chain_copy(to, n, in);
+  own->late = ends->late;
+  if (same) return n;
+  *known_of(to, n) = (Known){known_of(to, n)->made, own, c->turn};
+  return own;
+}
+
+bool chain_is_shape(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MoveReshape && !n->fixed && view_same_memory(n) &&
+         n->in[0]->op->cls == OpMap;
+}
+
+// Is n a source, or a result of a reduction, in another shape, that each reader may read where it
+// is?
+static bool is_view(const Node *n) {
+  return n->op->cls == OpMove && n->nin == 1 && !n->fixed &&
+         (node_has_memory(n->in[0]) || n->in[0]->op->cls == OpReduce) && view_same_memory(n);
+}
+
+// Is n an id or a condition that is made of `in`, small integers in memory, as of labels?
+static bool is_of_labels(const Arch *arch, const Node *n, const Node *in) {
+  bool whole = !dtype_is_float(n->type.dtype) && !dtype_is_float(in->type.dtype);
+  return whole && (node_has_memory(in) || is_view(in)) && gain_small_read(arch, &in->type);
+}
+
+// What n is made of: is that free, as nothing in memory that is as large as itself, or small
+// integers? Each node is asked once: chains of residual blocks are deep.
+static Made made_of(Graph *to, const Node *n) {
+  const Arch *arch = to->c->options.arch;
+  Made made = known_of(to, n)->made;
+  if (made) return made;
+  made = chain_is_cheap(arch, n) || chain_is_shape(n) ? MadeFree : MadeOfMemory;
+  for (int i = 0; made != MadeOfMemory && i < n->nin; i++) {
+    const Node *in = n->in[i];
+    if (node_is_computed(in) || !chain_is_large(in, n)) continue;
+    Made other = is_of_labels(arch, n, in) ? MadeOfLabels : made_of(to, in);
+    if (other > made) made = other;
+  }
+  return known_of(to, n)->made = made;
+}
+static bool is_free(Graph *to, const Node *n) {
+  return made_of(to, n) != MadeOfMemory;
+}
+
+// n, or a copy of it for one reader alone, of copies as far as they are free. What the reader needs
+// several times is copied once: as a tree, a chain of n maps that each read twice has 2^n.
+static Node *own_free(Graph *to, Node *n) {
+  const Chains *c = to->scratch;
+  if (!is_view(n) && !is_free(to, n)) return n;
+  if (known_of(to, n)->turn == c->turn) {
+    known_of(to, n)->copy->uses++;
+    return known_of(to, n)->copy;
+  }
+  Node *in[MaxInputs];
+  for (int i = 0; i < n->nin; i++) in[i] = is_view(n) ? n->in[i] : own_free(to, n->in[i]);
+  Node *copy = chain_copy(to, n, in);
+  *known_of(to, n) = (Known){known_of(to, n)->made, copy, c->turn};
+  return copy;
+}
+
+// Is n in memory for `reader`? A reduction computes cheap maps itself, or a product's kernel does.
+static bool wants_memory(const Arch *arch, const Node *reader, const Node *n) {
+  bool sums = reader->op->cls == OpReduce && !fuse_fits_row(reader) && chain_is_cheap(arch, n);
+  return reader->op->cls != OpMap && !sums;
+}
+
+// Will a block hold its rows, most likely? What it reduces is then at hand there. That is chosen
+// later (many.c), by what is made here.
+static bool holds_across(const Node *n) {
+  enum { kMostAcross = 2048 }; // elements of a row across memory: a block has eight rows at least
+  const Type *t = &n->in[0]->type;
+  bool together = type_innermost_in(t, n->attr.axes);
+  return fuse_fits_across(n) &&
+         type_count(t) / type_count(&n->type) <= (together ? kSureRow : kMostAcross);
+}
+
+// ---- the pass ----------------------------------------------------------------------------------
+
+// Is what `map` makes of `in` free, and do maps alone read it? They copy it with what it is made
+// of.
+static bool is_copied(Graph *to, const Node *map, Node **in) {
+  bool free = !((const Chains *)to->scratch)->stored[map->id];
+  free = free && chain_is_cheap(to->c->options.arch, map);
+  for (int i = 0; free && i < map->nin; i++) free = node_is_computed(in[i]) || is_free(to, in[i]);
+  return free;
+}
+
+// The inputs of a map, with copies of those that others read too, or what these are made of, and
+// each may compute.
+static void own_inputs(Graph *to, const Node *map, Node **in) {
+  Chains *c = to->scratch;
+  bool copied = is_copied(to, map, in);
+  if (prec_compared(map)) return;
+  c->turn++;
+  for (int i = 0; i < map->nin; i++) {
+    bool read = in[i]->uses > 1 || in[i]->op->cls == OpMap;
+    if (late_wants(c->late, map, map->in[i]))
+      in[i] = late_copy(to, c->late, map->in[i]);
+    else if (!copied && read && type_count(&in[i]->type) > 1)
+      in[i] = own_free(to, in[i]);
+  }
+}
+
+static Node *chain_for(Graph *to, const Node *reduction, Node *x, const Ends *ends) {
+  Chains *c = to->scratch;
+  if (c->of == x && c->axes == reduction->attr.axes) {
+    c->copy->uses += c->copy != x;
+    return c->copy;
+  }
+  c->of = x;
+  c->axes = reduction->attr.axes;
+  c->turn++;
+  return c->copy = own_chain(to, x, ends, false);
+}
+
+// Does `node` gather or reduce another shape of what is expected to be in memory? It reads it
+// there.
+static bool reads_view(const Chains *c, const Node *node) {
+  const Node *x = node->nin ? node->in[0] : NULL;
+  bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;
+  bool view = x && x->op->cls == OpMove && x->nin == 1 && !x->fixed && view_same_memory(x);
+  return view && (gathers || node->op->cls == OpReduce) && c->whole[x->in[0]->id];
+}
+
+// What a reduction of x computes itself, maps of its own; null: x is in memory for it, or a row.
+// Where the product that x is made of may sum it, no map in memory is an end: the product's kernel
+// makes that itself. What others than maps read is not made of more bytes than it has itself.
+static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
+  const Arch *arch = to->c->options.arch;
+  const Chains *c = to->scratch;
+  const Node *old = reduction->in[0];
+  if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x) || c->compared[old->id]) return NULL;
+  bool sums = late_sums_columns(c->late, old);
+  Ends ends = {.maps = !sums, .late = !sums};
+  if (!find_ends(arch, x, NULL, &ends)) return NULL;
+  if (c->read[old->id] && ends_bytes(&ends) > type_bytes(&x->type)) return NULL;
+  return chain_for(to, reduction, x, &ends);
+}
+
+static Node *rewrite(Graph *to, Node *node, Node **in) {
+  const Chains *chains = to->scratch;
+  if (reads_view(chains, node)) {
+    in[0] = chain_copy(to, in[0], in[0]->in);
+    in[0]->late = true;
+  }
+  bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;
+  if (gathers && made_of(to, in[1]) == MadeOfLabels) { // its ids
+    ((Chains *)to->scratch)->turn++;
+    in[1] = own_free(to, in[1]);
+  }
+  for (int i = 0; i < node->nin && node->op->cls == OpContract; i++) // it reads them in place
+    if (in[i]->uses > 1 && is_view(in[i])) in[i] = chain_copy(to, in[i], in[i]->in);
+  Node *own = node->op->cls == OpReduce ? reduced_chain(to, node, in[0]) : NULL;
+  if (node->op->cls == OpMap) own_inputs(to, node, in);
+  Node *n = graph_add(to, node->op, node->nin, own ? &own : in, &node->attr, node);
+  n->type = node->type;
+  n->uses = node->uses;
+  if (chains->stored[node->id]) n->subst = n;
+  return n;
+}
+
+// A cheap map that a reduction cannot compute, nor a product sum in its own kernel, is in memory
+// for it: what others reduce is made of it.
+static void store_reduced(const Graph *g, Chains *c, const Late *late) {
+  const Arch *arch = g->c->options.arch;
+  bool *reduced = arena_alloc(g->arena, sizeof *reduced * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool sweeps = n->op->cls == OpReduce && !fuse_fits_row(n) && !holds_across(n);
+    if (n->uses && sweeps) reduced[n->in[0]->id] = true;
+  }
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (!reduced[n->id] || !chain_is_cheap(arch, n) || late_sums_columns(late, n)) continue;
+    if (!find_ends(arch, n, c->stored, &(Ends){.maps = true}))
+      c->stored[n->id] = c->whole[n->id] = true;
+  }
+}
+
+Graph *chain_own(Graph *g) {
+  size_t count = (size_t)g->nnodes + 1;
+  Chains chains = {.stored = arena_alloc(g->arena, sizeof(bool) * count),
+                   .whole = arena_alloc(g->arena, sizeof(bool) * count),
+                   .read = arena_alloc(g->arena, sizeof(bool) * count),
+                   .compared = arena_alloc(g->arena, sizeof(bool) * count)};
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool view = n->op->cls == OpMove && n->nin == 1;
+    const Node *compared = prec_compared(n);
+    if (compared) chains.compared[compared->id] = true;
+    for (int j = 0; n->uses && j < n->nin; j++) {
+      if (!wants_memory(g->c->options.arch, n, n->in[j])) continue;
+      chains.stored[n->in[j]->id] = chains.read[n->in[j]->id] = true;
+      if (!view) chains.whole[n->in[j]->id] = true;
+    }
+  }
+  for (int i = 0; i < g->noutputs; i++)
+    chains.stored[g->outputs[i].node->id] = chains.whole[g->outputs[i].node->id] = true;
+  for (int i = 0; i < g->nupdates; i++)
+    chains.stored[g->updates[i].value->id] = chains.whole[g->updates[i].value->id] = true;
+  Late *late = late_begin(g, chains.stored);
+  store_reduced(g, &chains, late);
+  late_find(late, g);
+  chains.late = late;
+  return graph_copy(graph_rebuild(g, rewrite, &chains));
+}

@@ -1,0 +1,413 @@
+// fuse.c: nodes become groups, one kernel each.
+//
+// Every group has at most one anchor (a node that is no map or move), or, in a row group,
+// reductions over the same innermost dimensions of one full domain. In this order:
+//   tables.c    what is made of positions and takes long is computed once, by init
+//   taps.c      gradients by filters of depthwise convolutions are sums
+//   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
+//   weigh.c     products whose left operand is a map of others, each with scores of its own
+//   attend_own.c  attentions that share scores, each with scores of its own
+//   attend.c    softmax of a map of a product, times values: both products and what is between them
+//   twins.c     slices of a product that maps combine, where a tile holds both
+//   epilogue    forward: a map joins the group that makes one of its inputs, when it runs over the
+//               same domain; a reduction joins the maps before it, and others of the same elements;
+//               a contraction follows moves of its result, and stores where they lead
+//   heads.c     what attention computes of q, k and v as it loads them
+//   place.c     concats whose parts can be written where they belong need no kernel
+//   prologue.c  backward: a group of maps and moves joins its only reader, when that template can
+//               evaluate an expression at each element it reads
+//   merge.c     copies that one kernel computes become one value; again behind row.c
+//   sibling.c   groups that read one value and run over the same elements become one
+//   row.c       rows and what reads their results over the same elements become one
+//   bundle.c    small maps that wait for nobody, or nobody for them, become one launch
+// Groups of rows are then asked whether many blocks for each row were faster; where they would be,
+// groups are made once more (many.c).
+// Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the
+// GPU at hand. `unfused` merges only within one call of the model, and takes only the epilogues and
+// prologues.
+#include "fuse.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+const Fuse *fuse_of(const Graph *g) {
+  return g->scratch;
+}
+
+static bool is_view(const Node *n) {
+  return n->op->cls == OpMove;
+}
+static bool is_source(const Node *n) {
+  return n->op->cls == OpSource;
+}
+
+bool fuse_fits_row(const Node *n) {
+  int64_t count = n->op->cls == OpReduce ? type_count(&n->in[0]->type) / type_count(&n->type) : 0;
+  return count > 1 && type_axes_innermost(&n->in[0]->type, n->attr.axes) && !n->many;
+}
+
+bool fuse_fits_across(const Node *n) {
+  enum { kLeastRun = 8 }; // neighbours in memory: a sector of 4 bytes each
+  if (n->op->cls != OpReduce || n->many) return false;
+  const Type *t = &n->in[0]->type;
+  int64_t run = 1;
+  if (!type_innermost_in(t, n->attr.axes)) return type_count(t) > type_count(&n->type);
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    if (t->dim[d] > 1 && !(n->attr.axes >> d & 1)) break;
+    run *= t->dim[d];
+  }
+  return run >= kLeastRun;
+}
+
+// ---- groups -----------------------------------------------------------------------------------
+
+static Group *new_group(Graph *g, Node *n) {
+  Group *k = arena_alloc(g->arena, sizeof *k);
+  k->graph = g;
+  k->anchor = n;
+  for (k->tm = g->c->templates; !k->tm->fusion->anchors(n);) k->tm++;
+  k->fixed = n->fixed;
+  k->nodes = arena_alloc(g->arena, sizeof n);
+  k->nodes[0] = n;
+  k->nnodes = 1;
+  n->group = k;
+  if (!k->tm->fusion->product) return k;
+  k->tails = arena_alloc(g->arena, sizeof *k->tails);
+  k->ntails = 1;
+  return k;
+}
+
+static int first_id(const Group *k) {
+  return k->nodes[0]->id;
+}
+static int last_id(const Group *k) {
+  return k->nodes[k->nnodes - 1]->id;
+}
+
+// Moves the nodes of `from` into `to`, in topological order.
+void fuse_absorb(Graph *g, Group *to, Group *from) {
+  Node **all = arena_alloc(g->arena, sizeof *all * (size_t)(to->nnodes + from->nnodes));
+  int i = 0, j = 0, n = 0;
+  while (i < to->nnodes || j < from->nnodes)
+    all[n++] = j == from->nnodes || (i < to->nnodes && to->nodes[i]->id < from->nodes[j]->id)
+                   ? to->nodes[i++]
+                   : from->nodes[j++];
+  to->nodes = all;
+  to->nnodes = n;
+  for (int k = 0; k < n; k++) all[k]->group = to;
+  from->nnodes = 0;
+}
+
+static Node *last_map(const Group *k) { // or the last move, if it has none
+  Node *last = k->nodes[k->nnodes - 1];
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i]->op->cls == OpMap) last = k->nodes[i];
+  return last;
+}
+
+void fuse_part(Graph *g, Group *k, const bool *own) {
+  Group *part = NULL;
+  int left = 0;
+  assert(k->tm->fusion->maps);
+  for (int i = 0; i < k->nnodes; i++) {
+    Node *n = k->nodes[i];
+    if (!own[i]) {
+      k->nodes[left++] = n;
+      continue;
+    }
+    Group *single = new_group(g, n);
+    if (part) fuse_absorb(g, part, single);
+    if (!part) part = single;
+  }
+  assert(part && left); // some are its own, not all
+  k->nnodes = left;
+  k->anchor = last_map(k);
+  part->anchor = last_map(part);
+}
+
+// Does a group that writes n, or a part of it, wait for `on`? `reader` is not asked.
+static bool maker_depends(const Node *n, const Group *reader, const Group *on, Group **seen,
+                          int *nseen) {
+  bool found = n->group && n->group != reader && fuse_depends(n->group, on, seen, nseen);
+  for (int i = 0; n->placed && !found && i < n->nin; i++)
+    found = maker_depends(n->in[i], reader, on, seen, nseen);
+  return found;
+}
+
+// Does `from` depend on `on`? Groups that end before `on` begins hardly do: only through one that
+// holds earlier and later nodes. That is not asked at first, for it takes long (fuse_pass).
+bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen) {
+  if (from == on) return true;
+  bool ends = last_id(from) < first_id(on) && !fuse_of(from->graph)->exact;
+  if (from->visited || ends) return false;
+  from->visited = true;
+  seen[(*nseen)++] = from;
+  for (int i = 0; i < from->nnodes; i++)
+    for (int j = 0; j < from->nodes[i]->nin; j++)
+      if (maker_depends(from->nodes[i]->in[j], from, on, seen, nseen)) return true;
+  return false;
+}
+
+bool fuse_reaches(Group *from, const Group *on) {
+  Group **seen = fuse_of(on->graph)->seen;
+  int nseen = 0;
+  bool found = from && fuse_depends(from, on, seen, &nseen);
+  for (int i = 0; i < nseen; i++) seen[i]->visited = false;
+  return found;
+}
+
+static void find_readers(const Graph *g, Fuse *f) {
+  f->readers = arena_alloc(g->arena, sizeof *f->readers * (size_t)(g->nnodes + 1));
+  f->nreaders = arena_alloc(g->arena, sizeof *f->nreaders * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
+      f->nreaders[g->nodes[i]->in[j]->id]++;
+  for (int i = 0; i < g->nnodes; i++) {
+    f->readers[i] = arena_alloc(g->arena, sizeof(Node *) * (size_t)(f->nreaders[i] + 1));
+    f->nreaders[i] = 0;
+  }
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++) {
+      int id = g->nodes[i]->in[j]->id;
+      f->readers[id][f->nreaders[id]++] = g->nodes[i];
+    }
+}
+
+// The readers of n: *count of them.
+Node **fuse_readers(const Graph *g, const Node *n, int *count) {
+  const Fuse *f = fuse_of(g);
+  *count = f->nreaders[n->id];
+  return f->readers[n->id];
+}
+
+static void remove_reader(const Fuse *f, const Node *n, const Node *reader) {
+  Node **readers = f->readers[n->id];
+  int i = 0;
+  while (readers[i] != reader) i++;
+  readers[i] = readers[--f->nreaders[n->id]];
+}
+
+void fuse_replace(Graph *g, Node *n, Node *by) {
+  const Fuse *f = fuse_of(g);
+  int count = f->nreaders[n->id];
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < f->readers[n->id][i]->nin; j++)
+      if (f->readers[n->id][i]->in[j] == n) f->readers[n->id][i]->in[j] = by;
+  Node **all = arena_alloc(g->arena, sizeof *all * (size_t)(f->nreaders[by->id] + count));
+  for (int i = 0; i < f->nreaders[by->id]; i++) all[i] = f->readers[by->id][i];
+  for (int i = 0; i < count; i++) all[f->nreaders[by->id]++] = f->readers[n->id][i];
+  f->readers[by->id] = all;
+  by->uses += n->uses;
+  for (int i = 0; i < n->nin; i++) {
+    n->in[i]->uses--;
+    remove_reader(f, n->in[i], n);
+  }
+  n->uses = f->nreaders[n->id] = 0;
+  n->group = NULL;
+}
+
+const Node *fuse_only_reader(const Node *n) {
+  int count;
+  Node **readers = fuse_readers(n->group->graph, n, &count);
+  return count == 1 && n->uses == 1 ? readers[0] : NULL;
+}
+
+bool fuse_listed(const Node *const *list, int count, const Node *n) {
+  for (int i = 0; i < count; i++)
+    if (list[i] == n) return true;
+  return false;
+}
+
+int fuse_mapped(const Node *n, const Node **list) {
+  int count = 0;
+  list[count++] = n;
+  for (int i = 0; i < count; i++) {
+    int nreaders;
+    Node **readers = fuse_readers(n->group->graph, list[i], &nreaders);
+    for (int j = 0; j < nreaders && count < kMostNodes; j++)
+      if (readers[j]->op->cls == OpMap && type_same_shape(&readers[j]->type, &n->type) &&
+          !fuse_listed(list, count, readers[j]))
+        list[count++] = readers[j];
+  }
+  return count;
+}
+
+// Would one kernel of `a` (earlier) and `b` wait for itself, through a third group?
+bool fuse_makes_cycle(const Group *a, const Group *b) {
+  Group **seen = fuse_of(a->graph)->seen;
+  int nseen = 0;
+  bool found = false;
+  for (int i = 0; !found && i < b->nnodes; i++)
+    for (int j = 0; !found && j < b->nodes[i]->nin; j++)
+      if (b->nodes[i]->in[j]->group != a) // that one may be; a part of a concat is read from memory
+        found = maker_depends(b->nodes[i]->in[j], b, a, seen, &nseen);
+  for (int i = 0; i < nseen; i++) seen[i]->visited = false;
+  return found;
+}
+
+bool fuse_same_call(const Group *a, const Group *b) {
+  return !fuse_of(a->graph)->one_call || a->nodes[0]->call == b->nodes[0]->call;
+}
+
+// ---- epilogues --------------------------------------------------------------------------------
+
+static const char *why_elsewhere(int64_t gain) {
+  return gain < 0 ? "computed there, it would cost more than it saves"
+                  : "it is computed with another of its inputs, which saves more";
+}
+
+// The one group of its inputs that gains most from taking n in; contractions before others.
+static Group *best_producer(Node *n) {
+  Group *best = NULL;
+  int64_t most = 0; // what costs more than it saves stays apart
+  n->apart = arena_alloc(n->group->graph->arena, sizeof *n->apart * (size_t)(n->nin + 1));
+  for (int i = 0; i < n->nin; i++) {
+    Group *k = n->in[i]->group;
+    if (!k || k == n->group || (n->late && !n->in[i]->late)) continue;
+    n->apart[i] = legal_epilogue(k, n);
+    if (n->apart[i]) continue;
+    int64_t gain = gain_behind(k, n) * (k->tm->fusion->maps ? 1 : 4);
+    n->apart[i] = why_elsewhere(gain); // where it is, no kernel is apart
+    if (gain >= most) most = gain, best = k; // the later one: its other inputs are ready
+  }
+  return best;
+}
+
+// Does n reduce, or is it a map that is made to be reduced alone?
+static bool is_reduced(const Node *n) {
+  const Node *next = n->op->cls == OpMap ? fuse_only_reader(n) : NULL;
+  return n->op->cls == OpReduce || (next && next->op->cls == OpReduce && fuse_fits_row(next));
+}
+
+// Of the reductions that read what n is made of, through maps of its own: one that n may join.
+static Group *sibling_of(Node *n) {
+  const Node *list[kMostNodes] = {n}; // n, and its maps
+  for (int at = 0, nlist = 1; at < nlist; at++)
+    for (int i = 0; i < list[at]->nin; i++) {
+      int count;
+      const Node *in = list[at]->in[i];
+      Node **readers = fuse_readers(n->group->graph, in, &count);
+      for (int j = 0; j < count && type_count(&in->type) > 1; j++) {
+        Group *k = readers[j]->group;
+        if (k && k->tm->fusion->sweeps && k != n->group && !legal_epilogue(k, n)) return k;
+      }
+      if (in->late && nlist < kMostNodes && !fuse_listed(list, nlist, in)) list[nlist++] = in;
+    }
+  return NULL;
+}
+
+// A reduction that no producer takes joins another one over the same elements, which reads one of
+// its inputs too: it is read once.
+static Group *best_sibling(Node *n) {
+  return is_reduced(n) ? sibling_of(n) : NULL;
+}
+
+// n is in k now: other maps over the same domain that feed it come along.
+static void gather_feeders(Graph *g, Group *k, const Node *n) {
+  for (int i = 0; i < n->nin; i++) {
+    Group *other = n->in[i]->group;
+    if (!other || other == k || !other->tm->fusion->maps || !k->tm->fusion->maps ||
+        (n->late && !n->in[i]->late) || other->fixed != k->fixed ||
+        other->anchor->again != k->anchor->again || !fuse_same_call(other, k) ||
+        legal_size(k, other) || !type_same_shape(&other->anchor->type, &n->type) ||
+        other->anchor->op->cls != OpMap || fuse_makes_cycle(other, k) || fuse_makes_cycle(k, other))
+      continue;
+    fuse_absorb(g, k, other);
+  }
+}
+
+static void grow_epilogues(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    if (!n->group || n->group->nnodes != 1) continue;
+    bool late = n->op->cls == OpReduce && n->in[0]->late; // its maps come along later
+    Group *k = late ? best_sibling(n) : NULL, *own = n->group;
+    if (!k) k = best_producer(n);
+    if (!k) k = best_sibling(n);
+    if (!k) continue;
+    bool maps = k->tm->fusion->maps, alike = is_view(n) && legal_lies_alike(k, n);
+    bool goes_on = alike && maps && legal_alone(k, n); // in the new shape
+    fuse_absorb(g, k, own);
+    if (k->tm->fusion->product) tail_join(k, n);
+    if (maps && !own->tm->fusion->maps)
+      k->tm = own->tm, k->anchor = n;
+    else if (maps && (!alike || goes_on))
+      k->anchor = n;
+    gather_feeders(g, k, n);
+  }
+}
+
+// ---- the pass ---------------------------------------------------------------------------------
+
+// A group for each node; then attention, of several.
+static void begin_groups(Graph *g, Fuse *f) {
+  f->seen = arena_alloc(g->arena, sizeof *f->seen * (size_t)(g->nnodes + 1));
+  g->scratch = f;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
+  find_readers(g, f);
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (!k || k->nnodes != 1 || f->one_call || g->c->options.no_flash) continue;
+    weigh_find(g, k);
+    if (!k->attention && k->tm->fusion->product) attend_find(g, k);
+  }
+}
+
+bool *fuse_attentions(Graph *g) {
+  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+  Fuse f = {0};
+  begin_groups(g, &f);
+  for (int i = 0; i < g->nnodes; i++) {
+    const Group *k = g->nodes[i]->group;
+    found[i] = k && k->attention && k->anchor == g->nodes[i];
+  }
+  g->scratch = NULL;
+  return found;
+}
+
+// Makes groups; false: two of them wait for each other.
+static bool make_groups(Compiler *c, Graph *g, bool exact) {
+  bool unfused = !strcmp(c->options.lowering, "unfused");
+  Fuse f = {.one_call = unfused, .exact = exact};
+  begin_groups(g, &f);
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (!k || k->nnodes != 1 || !k->tm->fusion->product) continue;
+    tail_pair(g, k);
+    if (!unfused) twins_find(g, k);
+  }
+  grow_epilogues(g);
+  heads_find(g);
+  if (!unfused && !c->options.apart) place_concats(g);
+  prologue_grow(g);
+  merge_copies(g);
+  if (!unfused) sibling_join(g);
+  if (!unfused) row_join_readers(g);
+  merge_copies(g);
+  if (!unfused) sibling_join_numbers(g);
+  if (!unfused && !c->options.apart) bundle_groups(g);
+  bool ordered = group_finish(g);
+  g->scratch = NULL;
+  return ordered;
+}
+
+// Copies of what several kernels each compute, then groups.
+static Graph *copy_and_group(Compiler *c, Graph *g) {
+  g = strcmp(c->options.lowering, "unfused") ? chain_own(g) : graph_copy(g);
+  if (strcmp(c->options.lowering, "unfused") && !c->options.no_flash) g = attend_own(weigh_own(g));
+  if (make_groups(c, g, false)) return g;
+  g = graph_copy(g);
+  if (!make_groups(c, g, true)) die("two kernels wait for each other");
+  return g;
+}
+
+// Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
+void fuse_pass(Compiler *c) {
+  bool fused = strcmp(c->options.lowering, "unfused");
+  Graph *g = fused ? taps_make(tables_make(c->graph)) : c->graph;
+  c->graph = copy_and_group(c, g);
+  if (many_choose(g, c->graph)) c->graph = copy_and_group(c, g);
+}

@@ -1,0 +1,341 @@
+// heads.c: what attention computes of its operands as it loads them: norms of heads, rotary
+// positions, casts beside them. Kernels of maps, moves and reductions of rows that nobody but
+// attention reads, through each other, become its own: its threads compute the rows of a tile from
+// what these read, where they would copy them. A tile of queries is loaded once, keys and values
+// again by each tile of queries: the cost model decides for each operand.
+//
+// What stays outside becomes one kernel of its own, if it would be several: it computes rows in the
+// same way.
+//
+// Runs behind the epilogues: what a product's own kernel takes stays there. And before concats are
+// placed, as of the turned halves of a head.
+#include "fuse.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct Heads { // an operand, and the kernels that would make it there
+  Group *reader;
+  Node *head; // the operand, or what is stored and seen as it
+  int along;  // the dimension of a head's elements
+  bool stored, reduced; // stored: others may read it; reduced: may rows be reduced there?
+  Group *list[kMostNodes];
+  int count, nnodes;
+} Heads;
+
+static bool is_listed(const Heads *h, const Group *k) {
+  for (int i = 0; i < h->count; i++)
+    if (h->list[i] == k) return true;
+  return false;
+}
+
+// ---- which kernels ------------------------------------------------------------------------------
+
+static bool reduces_one_axis(const Node *n) {
+  return n->op->cls == OpReduce && n->attr.axes && !(n->attr.axes & (n->attr.axes - 1));
+}
+
+// Could a thread compute what k does, element by element and row by row?
+static bool may_load(const Group *reader, const Group *k, bool reduced) {
+  bool legal = !k->attention && !k->nparts && k->fixed == reader->fixed &&
+               k->anchor->entry == reader->anchor->entry &&
+               k->anchor->again == reader->anchor->again && fuse_same_call(k, reader);
+  for (int i = 0; i < k->nnodes && legal; i++) {
+    OpClass cls = k->nodes[i]->op->cls;
+    legal = cls == OpMap || cls == OpMove || (reduced && reduces_one_axis(k->nodes[i]));
+  }
+  return legal;
+}
+
+// Do only the kernels of the list read what k makes, and attention once for the operand?
+static bool serves_alone(const Heads *h, const Group *k) {
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *n = k->nodes[i];
+    int count;
+    Node **readers = fuse_readers(k->graph, n, &count);
+    if (n == h->head && h->stored) continue;
+    if (count != n->uses) return false; // it leaves the model
+    for (int j = 0; j < count; j++) {
+      bool loads = n == h->head && readers[j]->group == h->reader && count == 1;
+      if (!loads && readers[j]->group != k && !is_listed(h, readers[j]->group)) return false;
+    }
+  }
+  return true;
+}
+
+static bool add(Heads *h, Group *k) {
+  if (!k || is_listed(h, k) || h->nnodes + k->nnodes + h->reader->nnodes > kMostNodes ||
+      !may_load(h->reader, k, h->reduced) || !serves_alone(h, k))
+    return false;
+  h->nnodes += k->nnodes;
+  h->list[h->count++] = k;
+  return true;
+}
+
+static void find(Heads *h) {
+  bool news = add(h, h->head->group);
+  while (news) {
+    news = false;
+    for (int i = 0; i < h->count; i++)
+      for (int j = 0; j < h->list[i]->nnodes; j++)
+        for (int in = 0; in < h->list[i]->nodes[j]->nin; in++)
+          news = add(h, h->list[i]->nodes[j]->in[in]->group) || news;
+  }
+}
+
+// ---- along what rows are reduced ----------------------------------------------------------------
+
+// What the elements of a head are along, of a value: dimensions, as bits.
+typedef struct Along {
+  const Node *node;
+  unsigned dims;
+  bool gathered; // through places that are computed for each element
+} Along;
+
+static int last_first(const void *a, const void *b) {
+  return ((const Along *)b)->node->id - ((const Along *)a)->node->id;
+}
+
+// Dimensions of what is reshaped that some of the result's are made of.
+static unsigned before_reshape(const Type *to, const Type *from, unsigned dims) {
+  unsigned before = 0;
+  for (int i = 0, j = 0; i < to->rank || j < from->rank;) {
+    int i0 = i, j0 = j;
+    int64_t a = i < to->rank ? to->dim[i++] : 1, b = j < from->rank ? from->dim[j++] : 1;
+    while (a != b)
+      if (a < b)
+        a *= to->dim[i++];
+      else
+        b *= from->dim[j++];
+    bool along = false;
+    for (int d = i0; d < i; d++) along = along || (dims >> d & 1 && to->dim[d] > 1);
+    for (int d = j0; d < j && along; d++) before |= 1u << d;
+  }
+  return before;
+}
+
+// The same of an input, for what its reader computes.
+static unsigned dims_before(const Node *n, int i, unsigned dims) {
+  const Type *from = &n->in[i]->type;
+  unsigned before = 0;
+  if (n->op->cls == OpReduce) return (unsigned)n->attr.axes;
+  if (n->op->cls == OpMove && n->op->form == MoveReshape)
+    return before_reshape(&n->type, from, dims);
+  if (n->op->cls == OpMove && n->op->form == MovePermute) {
+    for (int d = 0; d < n->type.rank; d++)
+      if (dims >> d & 1) before |= 1u << n->attr.dims[d];
+    return before;
+  }
+  int ahead = n->op->cls == OpMap ? n->type.rank - from->rank : 0;
+  for (int d = 0; d < from->rank; d++)
+    if (dims >> (d + ahead) & 1 && from->dim[d] > 1) before |= 1u << d;
+  return before;
+}
+
+static bool is_gather(const Node *n) {
+  return n->op->cls == OpMove && (n->op->form == MoveGather || n->op->form == MoveAlong);
+}
+
+// Is a reduced value one of the row, whichever element it is wanted for? And is it no long text?
+static bool is_simple(const Heads *h) {
+  Along list[kMostNodes];
+  Node *nodes[kMostNodes];
+  int count = 0;
+  for (int i = 0; i < h->count; i++)
+    for (int j = 0; j < h->list[i]->nnodes; j++)
+      list[count++] = (Along){.node = h->list[i]->nodes[j]};
+  qsort(list, (size_t)count, sizeof *list, last_first); // readers first
+  for (int i = 0; i < count; i++) nodes[count - 1 - i] = (Node *)list[i].node;
+  if (legal_values(nodes, count)) return false;
+  for (int i = 0; i < count; i++) {
+    const Node *n = list[i].node;
+    if (n == h->head) list[i].dims |= 1u << h->along;
+    unsigned others = n->op->cls == OpReduce ? list[i].dims & ~(unsigned)n->attr.axes : 0;
+    if (others || (n->op->cls == OpReduce && list[i].gathered)) return false;
+    for (int in = 0; in < n->nin; in++)
+      for (int j = i + 1; j < count; j++) {
+        if (list[j].node != n->in[in]) continue;
+        list[j].gathered = list[j].gathered || list[i].gathered || is_gather(n);
+        if (!is_gather(n)) list[j].dims |= dims_before(n, in, list[i].dims);
+      }
+  }
+  return true;
+}
+
+// ---- what pays ----------------------------------------------------------------------------------
+
+static bool computes(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i]->op->cls != OpMove && !(k->nodes[i]->op->flags & FlagCopy)) return true;
+  return false;
+}
+
+static bool reduces(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i]->op->cls == OpReduce) return true;
+  return false;
+}
+
+// Are the rows that are reduced longer than a head, so that each of its heads would go through one?
+static bool reduces_more(const Heads *h) {
+  int64_t most = 0;
+  for (int i = 0; i < h->count; i++)
+    for (int j = 0; j < h->list[i]->nnodes; j++) {
+      const Node *n = h->list[i]->nodes[j];
+      int64_t row = n->op->cls == OpReduce ? type_count(&n->in[0]->type) / type_count(&n->type) : 0;
+      if (row > most) most = row;
+    }
+  return most > h->head->type.dim[h->along];
+}
+
+static double least_seconds(const Group *reader) {
+  Tile best;
+  int count = reader->tm->candidates(reader, reader->graph->c->options.arch, &best, 1);
+  return count ? best.seconds : INFINITY;
+}
+
+static void give(const Heads *h, bool back) {
+  for (int i = 0; i < h->count; i++)
+    for (int j = 0; j < h->list[i]->nnodes; j++)
+      h->list[i]->nodes[j]->group = back ? h->list[i] : h->reader;
+}
+
+static double seconds_inside(const Heads *h) {
+  give(h, false);
+  double seconds = least_seconds(h->reader);
+  give(h, true);
+  return seconds;
+}
+
+// Do moves alone make an input of what is stored? It is a copy of a part then.
+static bool copies_part(const Heads *h) {
+  bool found = false;
+  for (int i = 0; i < h->head->nin && h->head->op->cls == OpMove && h->head->nin > 1; i++) {
+    const Node *n = h->head->in[i];
+    while (n->op->cls == OpMove && n->nin == 1 && is_listed(h, n->group)) n = n->in[0];
+    found = found || !is_listed(h, n->group);
+  }
+  return found;
+}
+
+// How many kernels they would be: rows that are reduced one each, the maps behind them one.
+static int kernels_apart(const Heads *h) {
+  int rows = 0, maps = 0;
+  for (int i = 0; i < h->count; i++) {
+    rows += reduces(h->list[i]);
+    maps += !reduces(h->list[i]) && computes(h->list[i]);
+  }
+  return rows + (maps > 0) + copies_part(h);
+}
+
+// One kernel reads and writes heads. `shared`: it runs in any case, for another operand like this.
+static double seconds_apart(const Heads *h, bool shared) {
+  enum { kFill = 1600 }; // clocks of a launch
+  const Arch *arch = h->reader->graph->c->options.arch;
+  double launch = arch->launch_gap + kFill / (arch->clock * 1e9);
+  double bytes = gain_of_copy(arch, &h->head->type) - arch->launch_gap;
+  return least_seconds(h->reader) + bytes + (shared ? 0 : launch);
+}
+
+static void join(Graph *g, Heads *h) {
+  for (int i = 0; i < h->count; i++) {
+    for (int j = 0; j < h->list[i]->nnodes; j++) h->list[i]->nodes[j]->tail = kLoadTail;
+    fuse_absorb(g, h->reader, h->list[i]);
+  }
+}
+
+static bool find_simple(Heads *h) {
+  bool any = false;
+  find(h);
+  for (int i = 0; i < h->count; i++) any = any || computes(h->list[i]);
+  return any && is_simple(h);
+}
+
+// The kernels of an operand, with those that reduce rows or without: false where there are none.
+static bool open_heads(Heads *h, Group *reader, int operand, bool reduced) {
+  const Attention *a = reader->attention;
+  *h = (Heads){.reader = reader, .reduced = reduced};
+  h->head = a->operand[operand], h->along = a->along[operand];
+  return find_simple(h);
+}
+
+// Would one kernel make both operands of the product, of one shape, by the same operations?
+static bool are_alike(Group *k) {
+  const Attention *a = k->attention;
+  Heads q, keys;
+  return type_count(&a->operand[0]->type) == type_count(&a->operand[1]->type) &&
+         open_heads(&q, k, 0, true) && open_heads(&keys, k, 1, true) && kernels_apart(&q) == 1 &&
+         kernels_apart(&keys) == 1;
+}
+
+// Takes both at once, if that pays.
+static bool join_both(Graph *g, Group *k) {
+  Heads q, keys;
+  open_heads(&q, k, 0, true), open_heads(&keys, k, 1, true);
+  double apart = seconds_apart(&q, false) + seconds_apart(&keys, true) - least_seconds(k);
+  give(&q, false);
+  double inside = seconds_inside(&keys);
+  give(&q, true);
+  if (inside >= apart) return false;
+  join(g, &q), join(g, &keys);
+  return true;
+}
+
+static bool join_one(Graph *g, Group *k, int operand, bool shared) {
+  Heads h;
+  for (int reduced = 1; reduced >= 0; reduced--) {
+    if (!open_heads(&h, k, operand, reduced)) continue;
+    if (seconds_inside(&h) < seconds_apart(&h, shared)) {
+      join(g, &h);
+      return true;
+    }
+    h.head->kept = "each tile of queries would compute its rows again, which takes longer";
+    if (!reduces_more(&h)) return false; // a kernel can make them at once
+  }
+  return false;
+}
+
+// ---- a kernel of its own ------------------------------------------------------------------------
+
+static const Template *heads_template(const Graph *g) {
+  const Template *tm = g->c->templates;
+  while (tm->fusion != &fusion_heads) tm++;
+  return tm;
+}
+
+// What is stored of an operand: it lies there as the operand sees it.
+static Node *stored_of(Node *n, const Group *reader) {
+  while (n->op->cls == OpMove && n->nin == 1 && n->group != reader && view_same_memory(n) &&
+         n->in[0]->group && n->in[0]->group != reader)
+    n = n->in[0];
+  return n;
+}
+
+// Several kernels that make rows of an operand for memory become one.
+static void make_kernel(Graph *g, Group *reader, int operand) {
+  const Attention *a = reader->attention;
+  Node *made = stored_of(a->operand[operand], reader);
+  if (made->group == reader || !made->group || made->type.rank == 0) return;
+  Heads h = {.reader = reader, .head = made, .stored = true, .reduced = true};
+  h.along = made->type.order[made->type.rank - 1];
+  if (made->type.dim[h.along] != a->operand[operand]->type.dim[a->along[operand]]) return;
+  if (!find_simple(&h) || kernels_apart(&h) < 2 || reduces_more(&h)) return;
+  Group *k = h.list[0];
+  for (int i = 1; i < h.count; i++) fuse_absorb(g, k, h.list[i]);
+  k->anchor = made, k->tm = heads_template(g), k->ntails = 0;
+}
+
+void heads_find(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (!k || k->anchor != g->nodes[i] || !k->attention || k->attention->nsteps < 0) continue;
+    const Attention *a = k->attention;
+    bool alike = are_alike(k);
+    if (!alike || !join_both(g, k)) {
+      alike = !join_one(g, k, 0, alike) && alike;
+      join_one(g, k, 1, alike);
+    }
+    join_one(g, k, 2, false);
+    for (int operand = 0; operand < a->noperands; operand++) make_kernel(g, k, operand);
+  }
+}

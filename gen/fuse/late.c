@@ -1,0 +1,171 @@
+// late.c: values that several kernels derive from one, as derivatives do from what the forward pass
+// made. A cheap map of one large value, its root, is computed by each map of a later kernel that
+// reads it beside other values: where the root is in memory anyway, or where two or more such maps
+// would have to be. Only the root is written then; or, where the map reads a conversion to more
+// bytes, what is converted. The copies are late: no kernel of what they are made of takes them in
+// (fuse.c).
+#include "fuse.h"
+
+// By id in the graph before.
+struct Late {
+  bool *stored; // is it in memory in any case?
+  // The large value that it is a cheap map of, through others; itself, where it is none; null,
+  // where it is made of no large value. made: the same of what is in memory, which is its own root.
+  const Node **root, **made;
+  double *work;        // operations from the root to it
+  int *level, *beside; // how many that are no maps lead to it; through large values alone
+  int *cuts;           // of a root: its maps that are read beside other values
+  const Node **latest; // that is no map, among the large values that it is made of
+};
+
+static bool stays(const Late *c, const Node *n) {
+  return c->stored[n->id] || node_has_memory(n) || n->fixed;
+}
+
+static void find_level(Late *c, const Node *n) {
+  int level = 0, beside = 0, own = n->op->cls != OpMap && n->op->cls != OpSource;
+  for (int i = 0; i < n->nin; i++) {
+    const Node *in = n->in[i];
+    if (c->level[in->id] > level) level = c->level[in->id];
+    if ((own || chain_is_large(in, n)) && c->beside[in->id] > beside) beside = c->beside[in->id];
+  }
+  c->level[n->id] = level + own;
+  c->beside[n->id] = beside + own;
+}
+
+// What a map of a later kernel reads is in memory, unless it is a cheap map itself.
+static void note_read_later(Late *c, const Arch *arch, const Node *m) {
+  for (int i = 0; m->uses && m->op->cls == OpMap && i < m->nin; i++) {
+    const Node *n = m->in[i];
+    if (c->level[m->id] > c->level[n->id] && !chain_is_cheap(arch, n)) c->stored[n->id] = true;
+  }
+}
+
+// Of n, whose inputs have theirs.
+static void find_root(Late *c, const Arch *arch, const Node *n) {
+  const Node *root = NULL;
+  c->root[n->id] = c->made[n->id] = n;
+  c->work[n->id] = 0;
+  if (!chain_is_cheap(arch, n)) return;
+  double work = n->op->flops;
+  for (int i = 0; i < n->nin; i++) {
+    const Node *in = n->in[i];
+    if (!chain_is_large(in, n) || node_is_computed(in)) continue;
+    const Node *from = c->root[in->id];
+    if (from && root && from != root) return;
+    if (from) root = from;
+    work += c->work[in->id];
+  }
+  bool sums = root && root->op->cls == OpReduce; // small maps of these are made where they are
+  if (root && (sums || !gain_again_work(arch, n, work))) return;
+  c->made[n->id] = root;
+  if (stays(c, n)) return;
+  c->root[n->id] = root;
+  c->work[n->id] = work;
+}
+
+// Does map m read n, which is no root, beside a large value of a later kernel than the root's?
+static bool is_cut(const Late *c, const Node *m, const Node *n) {
+  const Node *root = c->root[n->id];
+  return root && root != n && root != c->made[m->id] && c->beside[m->id] > c->beside[root->id] &&
+         type_count(&n->type) > 1;
+}
+
+static void count_cuts(Late *c, const Graph *g) {
+  bool *seen = arena_alloc(g->arena, sizeof *seen * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *m = g->nodes[i];
+    for (int j = 0; m->uses && m->op->cls == OpMap && j < m->nin; j++) {
+      const Node *n = m->in[j];
+      if (seen[n->id] || !is_cut(c, m, n)) continue;
+      seen[n->id] = true;
+      c->cuts[c->root[n->id]->id]++;
+    }
+  }
+}
+
+static void find_latest(Late *c, const Node *n) {
+  const Node *latest = NULL;
+  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
+    const Node *from = c->latest[n->in[i]->id];
+    if (chain_is_large(n->in[i], n) && (!latest || from->id > latest->id)) latest = from;
+  }
+  c->latest[n->id] = latest ? latest : n;
+}
+
+bool late_sums_columns(const Late *c, const Node *n) {
+  const Node *product = c->latest[n->id];
+  bool waits = c->level[n->id] > c->level[product->id]; // for a later kernel, too
+  if (product->op->cls != OpContract || waits) return false;
+  Maps maps = maps_of(product, 0);
+  return maps_count(&maps, AxisBatch) == 1;
+}
+
+static bool is_kept(const Late *c, const Node *root) { // null: there is nothing to keep
+  return !root || stays(c, root) || c->cuts[root->id] > 1;
+}
+
+// Does it convert fewer bytes, as a condition to 0 or 1? Then those wait for who reads it late.
+static bool widens(const Node *n) {
+  return n->op->typing == TypeConvert && n->uses == 1 &&
+         type_bytes(&n->in[0]->type) < type_bytes(&n->type);
+}
+
+bool late_wants(const Late *c, const Node *map, const Node *n) {
+  return is_cut(c, map, n) && (is_kept(c, c->root[n->id]) || widens(n));
+}
+
+Node *late_copy(Graph *to, const Late *c, Node *old) {
+  Node *in[MaxInputs];
+  if (c->root[old->id] == old) return old->subst;
+  for (int i = 0; i < old->nin; i++)
+    in[i] = chain_is_large(old->in[i], old) && is_kept(c, c->root[old->id])
+                ? late_copy(to, c, old->in[i])
+                : old->in[i]->subst;
+  Node *copy = chain_copy(to, old, in);
+  copy->late = true;
+  return copy;
+}
+
+Late *late_begin(const Graph *g, bool *stored) {
+  size_t count = (size_t)g->nnodes + 1;
+  Late *c = arena_alloc(g->arena, sizeof *c);
+  *c = (Late){.stored = stored,
+              .root = arena_alloc(g->arena, sizeof(Node *) * count),
+              .made = arena_alloc(g->arena, sizeof(Node *) * count),
+              .work = arena_alloc(g->arena, sizeof(double) * count),
+              .level = arena_alloc(g->arena, sizeof(int) * count),
+              .beside = arena_alloc(g->arena, sizeof(int) * count),
+              .cuts = arena_alloc(g->arena, sizeof(int) * count),
+              .latest = arena_alloc(g->arena, sizeof(Node *) * count)};
+  for (int i = 0; i < g->nnodes; i++) {
+    find_level(c, g->nodes[i]);
+    find_latest(c, g->nodes[i]);
+  }
+  return c;
+}
+
+// What maps make of a product in its own kernel is in memory where a later one reads it and does
+// not compute it.
+static void note_epilogues(Late *c, const Graph *g) {
+  bool *stored = arena_alloc(g->arena, sizeof *stored * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *m = g->nodes[i];
+    for (int j = 0; m->uses && m->op->cls == OpMap && j < m->nin; j++) {
+      const Node *n = m->in[j];
+      const Node *product = c->latest[n->id];
+      bool own = product->op->cls == OpContract && c->level[n->id] == c->level[product->id];
+      bool later = own && n->op->cls == OpMap && c->level[m->id] > c->level[n->id];
+      stored[n->id] = stored[n->id] || (later && !late_wants(c, m, n));
+    }
+  }
+  for (int i = 0; i < g->nnodes; i++) c->stored[i] = c->stored[i] || stored[i];
+}
+
+void late_find(Late *c, const Graph *g) {
+  const Arch *arch = g->c->options.arch;
+  for (int i = 0; i < g->nnodes; i++) note_read_later(c, arch, g->nodes[i]);
+  for (int i = 0; i < g->nnodes; i++) find_root(c, arch, g->nodes[i]);
+  count_cuts(c, g);
+  note_epilogues(c, g);
+}

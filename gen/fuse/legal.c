@@ -1,0 +1,425 @@
+// legal.c: what may be computed in one kernel: for each template, the rules by the class of what
+// would join it. A rule gives the reason against it, which `--explain` prints, or null.
+#include "fuse.h"
+
+#include <math.h>
+
+#include <string.h>
+
+static const char *when(bool legal, const char *otherwise) {
+  return legal ? NULL : otherwise;
+}
+
+// Does each element of its input go to one place, or none?
+static bool scatters(const Node *n) {
+  return n->op->cls == OpMove && n->op->form <= MoveSlice;
+}
+
+// ---- where elements are stored ------------------------------------------------------------------
+
+// A transposing store writes one element of each sector: does that cost less than a copy?
+static bool stores_runs(const Group *k, Lane lane, const Type *t) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  return (lane.dim >= 0 && stride[lane.dim] == 1) || gain_scatters(k->graph->c->options.arch, t);
+}
+
+// Would the group store this map in runs?
+static bool stores_well(const Group *k, const Node *n) {
+  const Type *made = &k->anchor->type, *t = &n->type;
+  int tail = k->ntails ? tail_of_inputs(k, n) : 0;
+  if (k->ntails && (k->pair[0] || k->tails[tail].nmoves))
+    return stores_runs(k, tail_lane(k, tail), t);
+  if (k->tm->fusion->maps || !type_same_shape(made, t)) return true;
+  int64_t a[MaxRank], b[MaxRank];
+  type_strides(made, a);
+  type_strides(t, b);
+  bool same = !memcmp(a, b, sizeof a[0] * (size_t)t->rank);
+  return same || gain_scatters(k->graph->c->options.arch, t);
+}
+
+// May a value of this shape be computed in the group's epilogue?
+static bool in_domain(const Group *k, const Type *t) {
+  const Type *all = k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
+  return (all && type_same_shape(all, t)) || type_same_shape(&k->anchor->type, t);
+}
+
+static int64_t size_from_end(const Type *t, int d) { // of the d-th dimension from the last one
+  return d < t->rank ? t->dim[t->rank - 1 - d] : 1;
+}
+
+// Do elements, broadcast, stay where they were?
+bool legal_keeps_places(const Node *n) {
+  bool same = n->op->form == MoveReshape;
+  for (int d = 0; d < MaxRank && same; d++)
+    same = size_from_end(&n->type, d) == size_from_end(&n->in[0]->type, d);
+  return same;
+}
+
+// Is n what k makes, in other places?
+bool legal_moved(const Node *n, const Group *k) {
+  bool moved = false;
+  for (; n->group == k && n->op->cls == OpMove && n->nin == 1; n = n->in[0])
+    moved = moved || !legal_keeps_places(n);
+  return moved && n->group == k; // else it is read, wherever it lies
+}
+
+// A map of what columns are reduced to has an element for each.
+static const char *foot_joins(const Group *k, const Node *n) {
+  const Node *sum = NULL;
+  for (int i = 0; i < k->nnodes; i++)
+    if (group_reduces(k, k->nodes[i])) sum = k->nodes[i];
+  return when(sum && type_same_shape(&sum->type, &n->type), "it has another shape than its sums");
+}
+
+static const char *map_joins(const Group *k, const Node *n) {
+  for (int i = 0; i < n->nin && !k->ntails && !k->tm->fusion->maps; i++)
+    if (legal_moved(n->in[i], k)) return "it reads what that kernel makes from other places";
+  if (k->ntails && tail_of_inputs(k, n) == kFootTail) return foot_joins(k, n);
+  if (k->ntails && tail_of_inputs(k, n) < 0)
+    return "it combines parts of a product that are stored apart";
+  if (k->ntails ? !type_same_shape(&tail_made(k, tail_of_inputs(k, n))->type, &n->type)
+                : !in_domain(k, &n->type))
+    return "it has another shape than what that kernel goes through";
+  return when(stores_well(k, n), "its memory order would make that kernel store single elements");
+}
+
+// ---- moves -------------------------------------------------------------------------------------
+
+bool legal_alone(const Group *k, const Node *n) {
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *made = k->nodes[i];
+    int count;
+    Node **readers = fuse_readers(k->graph, made, &count);
+    if (count != made->uses) return false; // it leaves the model
+    for (int j = 0; j < count; j++)
+      if (readers[j] != n && readers[j]->group != k) return false;
+  }
+  return true;
+}
+
+// Reshapes and permutations of what k has made, whose elements lie as they do there: it is stored
+// so.
+bool legal_lies_alike(const Group *k, const Node *n) {
+  if (k->tm->fusion->product) return false;
+  const Node *x = n;
+  while (x->op->cls == OpMove && x->nin == 1 && x->in[0]->group == k && view_same_memory(x))
+    x = x->in[0];
+  return x != n && in_domain(k, &x->type);
+}
+
+static const char *move_lies_alike(const Group *k, const Node *n) {
+  return when(legal_lies_alike(k, n), "it moves elements, which that template stores as it goes");
+}
+
+// The elements that a select has found the places of.
+static const char *move_takes_found(const Group *k, const Node *n) {
+  bool found = n->op->form == MoveAlong && n->in[1]->group == k && in_domain(k, &n->type);
+  return found ? NULL : move_lies_alike(k, n);
+}
+
+static bool goes_on(const Node *n, const Node *next) {
+  if (fuse_of(n->group->graph)->one_call && next->call != n->call) return false;
+  return scatters(next) || (next->op->cls == OpMap && type_same_shape(&next->type, &n->type));
+}
+
+// What an epilogue stores in the end when it follows move n: what further moves and maps make of
+// it, as long as nothing else reads it. `lane` is followed there; *maps: are any of them maps?
+static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
+  *maps = false;
+  for (const Node *next = n; next; next = fuse_only_reader(n)) {
+    if (next != n && !goes_on(n, next)) break;
+    n = next;
+    *maps = *maps || n->op->cls == OpMap;
+    if (scatters(n)) *lane = lane_follow(*lane, n);
+  }
+  return n;
+}
+
+// Does what n moves go to memory in any case, for readers that k does not compute?
+static bool is_stored_for_others(const Group *k, const Node *n) {
+  int count;
+  Node **readers = fuse_readers(k->graph, n->in[0], &count);
+  bool found = count != n->in[0]->uses;
+  for (int i = 0; i < count; i++) found = found || (readers[i] != n && readers[i]->group != k);
+  return found;
+}
+
+// Is it read by maps of its shape alone? They are computed with it.
+static bool feeds_maps(const Group *k, const Node *n) {
+  int count;
+  Node **readers = fuse_readers(k->graph, n, &count);
+  bool all = count > 0 && count == n->uses;
+  for (int i = 0; i < count && all; i++) all = goes_on(n, readers[i]) && !scatters(readers[i]);
+  return all;
+}
+
+// A product follows a move of its result when it stores runs where the moves lead in the end.
+static const char *move_joins_product(const Group *k, const Node *n) {
+  if (tail_of_inputs(k, n) == kFootTail)
+    return when(view_same_memory(n),
+                "it moves what columns are reduced to, which that kernel stores in order");
+  if (group_statistic(k)) return "the rows that it moves are reduced by that kernel";
+  if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
+  if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
+  Lane lane = tail_lane(k, tail_of_inputs(k, n));
+  bool maps;
+  const Node *stored = stored_after(n, &lane, &maps);
+  int readers;
+  fuse_readers(k->graph, stored, &readers);
+  if (is_stored_for_others(k, n) && !maps && readers == stored->uses && !feeds_maps(k, stored))
+    return "others read what is moved, and can read it in place";
+  if (!tail_may_begin(k, n)) return "the product has as many parts as it may have";
+  return when(stores_runs(k, lane, &stored->type),
+              "the move would make the product store single elements");
+}
+
+// ---- reductions --------------------------------------------------------------------------------
+
+// A reduction makes rows of the maps before it, or joins rows of the same elements.
+static const char *row_of_maps(const Group *k, const Node *n) {
+  if (!fuse_fits_row(n)) return "what it reduces is no row that one block has";
+  return when(type_same_shape(&k->anchor->type, &n->in[0]->type),
+              "it reduces another shape than that kernel goes through");
+}
+
+static const char *row_of_rows(const Group *k, const Node *n) {
+  if (!fuse_fits_row(n)) return "what it reduces is no row that one block has";
+  if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
+  if (legal_moved(n->in[0], k)) return "it reads what that kernel makes from other places";
+  return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
+              "it reduces another shape");
+}
+
+// Reductions of one shape along the same axes, in any order of memory, share a sweep.
+static const char *sweeps_join(const Group *k, const Node *n) {
+  if (fuse_reaches(n->group, k)) return "it waits for what that kernel reduces";
+  if (fuse_fits_row(n)) return "its rows have one block each, those of that kernel many";
+  if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
+  if (state_words(k) + state_words(n->group) > kMostWords)
+    return "registers do not hold their sums together";
+  return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
+              "it reduces another shape");
+}
+
+// ---- attention ---------------------------------------------------------------------------------
+
+static const char *map_joins_attention(const Group *k, const Node *n) {
+  const char *reason = attend_joins(k, n);
+  bool of_rows = !reason && tail_of_inputs(k, n) == kRowTail;
+  return reason || of_rows ? reason : map_joins(k, n);
+}
+
+static const char *move_joins_attention(const Group *k, const Node *n) {
+  return tail_of_inputs(k, n) == kRowTail ? "it moves values of rows" : move_joins_product(k, n);
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+static bool anchors_reduce(const Node *n) {
+  return n->op->cls == OpReduce && !fuse_fits_row(n);
+}
+static bool anchors_row(const Node *n) {
+  return n->op->cls == OpReduce && fuse_fits_row(n);
+}
+static bool anchors_window(const Node *n) {
+  return n->op->cls == OpWindow || node_depthwise(n);
+}
+static bool anchors_contract(const Node *n) {
+  return n->op->cls == OpContract && !node_depthwise(n);
+}
+static bool anchors_scan(const Node *n) {
+  return n->op->cls == OpScan;
+}
+static bool anchors_select(const Node *n) {
+  return n->op->cls == OpSelect;
+}
+static bool anchors_map(const Node *n) {
+  return n->op->cls == OpMap || n->op->cls == OpMove;
+}
+
+static bool anchors_none(const Node *n) { // attend.c, weigh.c, bundle.c find it
+  (void)n;
+  return false;
+}
+
+static const Type *made_elements(const Group *k) {
+  return &k->anchor->type;
+}
+static const Type *row_elements(const Group *k) {
+  return &k->anchor->in[0]->type;
+}
+
+const Fusion fusion_map = {
+    .anchors = anchors_map,
+    .joins = {[OpMap] = map_joins, [OpReduce] = row_of_maps, [OpMove] = move_lies_alike},
+    .takes = prologue_of_elements,
+    .elements = made_elements,
+    .maps = true,
+    .anywhere = true,
+    .in_place = true};
+static bool anchors_scatter(const Node *n) {
+  return n->op->cls == OpScatter;
+}
+const Fusion fusion_reduce = {
+    .anchors = anchors_reduce,
+    .joins = {[OpMap] = map_joins, [OpReduce] = sweeps_join, [OpMove] = move_lies_alike},
+    .takes = prologue_of_elements,
+    .sweeps = true,
+    .in_place = true};
+const Fusion fusion_row = {
+    .anchors = anchors_row,
+    .joins = {[OpMap] = map_joins, [OpReduce] = row_of_rows, [OpMove] = move_lies_alike},
+    .takes = prologue_of_elements,
+    .elements = row_elements,
+    .sweeps = true,
+    .anywhere = true};
+const Fusion fusion_window = {.anchors = anchors_window,
+                              .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
+                              .takes = prologue_of_window,
+                              .anywhere = true};
+const Fusion fusion_contract = {
+    .anchors = anchors_contract,
+    .joins = {[OpMap] = map_joins, [OpReduce] = legal_columns, [OpMove] = move_joins_product},
+    .takes = prologue_of_product,
+    .product = true,
+    .anywhere = true,
+    .in_place = true};
+const Fusion fusion_attend = {
+    .anchors = anchors_none,
+    .joins = {[OpMap] = map_joins_attention, [OpMove] = move_joins_attention},
+    .takes = prologue_of_attention,
+    .product = true,
+    .anywhere = true};
+const Fusion fusion_weigh = {.anchors = anchors_none,
+                             .joins = {[OpMap] = map_joins, [OpMove] = move_joins_product},
+                             .takes = prologue_of_attention,
+                             .product = true,
+                             .anywhere = true};
+const Fusion fusion_sums = {.anchors = anchors_none,
+                            .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
+                            .takes = prologue_of_attention,
+                            .in_place = true};
+const Fusion fusion_heads = {.anchors = anchors_none, .takes = prologue_of_elements};
+const Fusion fusion_many = {.anchors = anchors_none};
+const Fusion fusion_scan = {.anchors = anchors_scan,
+                            .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
+                            .takes = prologue_of_elements,
+                            .anywhere = true};
+const Fusion fusion_select = {.anchors = anchors_select,
+                              .joins = {[OpMap] = map_joins, [OpMove] = move_takes_found},
+                              .takes = prologue_of_elements};
+
+const Fusion fusion_scatter = {.anchors = anchors_scatter,
+                               .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
+                               .takes = prologue_of_scatter,
+                               .in_place = true};
+
+// Does n read a sum of columns of k? It is there at the kernel's foot.
+static bool reads_columns(const Group *k, const Node *n) {
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->group == k && group_reduces(k, n->in[i])) return true;
+  return false;
+}
+
+// ---- sizes --------------------------------------------------------------------------------------
+
+static bool moves_places(const Node *n) {
+  return n->op->cls == OpMove && !legal_keeps_places(n);
+}
+
+// How many values are computed for an element, of nodes in order: what moves read is computed at
+// the places of each move, again and again where moves follow each other.
+static double values_of(Node *const *nodes, int count) {
+  double times[2 * kMostNodes], sum = 0;
+  for (int at = count - 1; at >= 0; at--) {
+    double here = 1, moved = 0;
+    for (int r = at + 1; r < count; r++)
+      for (int in = 0; in < nodes[r]->nin; in++)
+        if (nodes[r]->in[in] == nodes[at] && moves_places(nodes[r]))
+          moved += times[r];
+        else if (nodes[r]->in[in] == nodes[at])
+          here = fmax(here, times[r]);
+    sum += times[at] = here + moved;
+  }
+  return sum;
+}
+
+const char *legal_values(Node *const *nodes, int count) {
+  int moves = 0;
+  for (int i = 0; i < count; i++) moves += moves_places(nodes[i]);
+  return when(moves < 3 || values_of(nodes, count) <= kMostValues,
+              "it would compute values again at too many places");
+}
+
+const char *legal_size(const Group *a, const Group *b) {
+  Node *nodes[2 * kMostNodes];
+  int count = 0;
+  if (a->nnodes + b->nnodes > kMostNodes)
+    return "together they have more operations than a kernel may have";
+  for (int i = 0, j = 0; i < a->nnodes || j < b->nnodes;) { // readers behind what they read
+    bool of_a = j == b->nnodes || (i < a->nnodes && a->nodes[i]->id < b->nodes[j]->id);
+    nodes[count] = of_a ? a->nodes[i++] : b->nodes[j++];
+    count += nodes[count]->tail != kLoadTail; // those are computed elsewhere
+  }
+  return legal_values(nodes, count);
+}
+
+const char *legal_epilogue(const Group *k, const Node *n) {
+  FuseRule *rule = k->nnodes ? k->tm->fusion->joins[n->op->cls] : NULL;
+  if (k->fixed != n->fixed) return "one is computed once, by init";
+  if (k->anchor->entry != n->entry) return "they are of different entries";
+  if (n->again && !k->anchor->again) return "it is computed again late, and that kernel runs early";
+  if (!fuse_same_call(k, n->group)) return "unfused, they are of different layers";
+  const char *large = legal_size(k, n->group);
+  if (large) return large;
+  if (!rule) return "it reads elements that many blocks of that kernel make";
+  const char *reason = rule(k, n);
+  if (reason) return reason;
+  if (reads_columns(k, n) && tail_of_inputs(k, n) != kFootTail)
+    return "it reads what columns are reduced to, which is there at that kernel's end";
+  return when(!fuse_makes_cycle(k, n->group),
+              "it waits for another kernel that waits for this one");
+}
+
+// ---- what it is that keeps kernels apart --------------------------------------------------------
+
+// Why g, which has n, does not make the i-th input of it.
+static const char *why_apart(const Group *g, const Node *n, int i) {
+  const char *apart = n->apart ? n->apart[i] : NULL;
+  if (n->in[i]->kept || apart) return n->in[i]->kept ? n->in[i]->kept : apart;
+  return g->attention ? "attention copies what it multiplies from memory"
+                      : "what is made of it is computed in the kernel that reads that";
+}
+
+// Has a line of this been written, for an input before the j-th of the i-th node? `x`: that input.
+static bool is_told(const Group *g, int i, int j, const Node *x, const char *reason) {
+  for (int a = 0; a <= i; a++)
+    for (int b = 0; b < (a == i ? j : g->nodes[a]->nin); b++) {
+      const Node *other = g->nodes[a]->in[b];
+      bool same = x->group ? other->group == x->group : other == x;
+      if (same && why_apart(g, g->nodes[a], b) == reason) return true;
+    }
+  return false;
+}
+
+void fuse_explain(const Group *g, const char *before, FILE *file) {
+  if (g->first) fuse_explain(g->first, before, file);
+  if (g->alone) fprintf(file, "%sin a launch of its own: %s\n", before, g->alone);
+  if (g->anchor->blocks) fprintf(file, "%s%s\n", before, g->anchor->blocks);
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++) {
+      const Node *x = g->nodes[i]->in[j];
+      const Group *from = x->group;
+      const char *reason = why_apart(g, g->nodes[i], j);
+      bool apart = from ? from != g && from != g->first && !from->fixed
+                        : x->kept && node_has_memory(x);
+      if (!apart) continue;
+      if (is_told(g, i, j, x, reason)) continue;
+      if (from)
+        fprintf(file, "%sapart from %s: %s\n", before,
+                from->inside ? from->inside->name : from->name, reason);
+      else // no kernel makes it
+        fprintf(file, "%sapart from other kernels that read %s: %s\n", before, x->name, reason);
+    }
+}

@@ -1,0 +1,270 @@
+// many.c: whether one block has each row of a reduction (across memory: some neighbouring rows), or
+// many blocks have parts of it.
+//
+// One block reads a row once, or twice where registers do not hold it, and has at hand what later
+// sweeps and maps want of it. Parts take a kernel for each sweep and one for the maps behind them,
+// each of which reads the rows again, but all SMs have work where rows are few. Which is faster
+// depends on both sizes, on what is computed, and on the GPU. So groups are made with a block for
+// each row at first; then the templates say what each of these kernels takes, and what the kernels
+// would that take its place. Reductions of the slower ones are marked (Node.many, and why:
+// Node.blocks), all of a kernel alike, and groups are made once more.
+#include "fuse.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// Has n as many elements as the rows, in whatever shape it is seen?
+static bool is_full(const Group *rows, const Node *n) {
+  return type_count(&n->type) == type_count(&rows->anchor->in[0]->type);
+}
+
+// ---- the kernels that would take the place of one -----------------------------------------------
+
+// Of a kernel of rows: what one of the others computes, by place in Group.nodes. It comes behind
+// `sweep` sweeps.
+typedef struct Part {
+  Group *rows;
+  bool *in, *stored; // stored: a kernel of maps before it has written it
+  int sweep, kernels; // kernels: so far
+} Part;
+
+static int place_of(const Group *rows, const Node *n) {
+  int i = 0;
+  while (i < rows->nnodes && rows->nodes[i] != n) i++;
+  return i;
+}
+
+// Is n in memory by then?
+static bool is_made(const Part *p, const Node *n) {
+  if (p->stored[place_of(p->rows, n)]) return true;
+  if (n->op->cls == OpReduce) return n->sweep < p->sweep;
+  return !is_full(p->rows, n) && n->sweep > 0 && n->sweep <= p->sweep;
+}
+
+// Adds n and what of the rows it is computed of.
+static void take(Part *p, const Node *n) {
+  int at = place_of(p->rows, n);
+  if (at == p->rows->nnodes || p->in[at] || is_made(p, n)) return;
+  p->in[at] = true;
+  for (int i = 0; i < n->nin; i++) take(p, n->in[i]);
+}
+
+static bool read_apart(const Part *p, const Node *n) { // by another of the kernels
+  for (int i = 0; i < p->rows->nnodes; i++)
+    for (int j = 0; !p->in[i] && j < p->rows->nodes[i]->nin; j++)
+      if (p->rows->nodes[i]->in[j] == n) return true;
+  return false;
+}
+
+static bool leaves(const Node *n, const Group *rows) {
+  for (int i = 0; i < rows->noutputs; i++)
+    if (rows->outputs[i] == n) return true;
+  return false;
+}
+
+static bool is_written(const Part *p, const Node *n, bool maps) {
+  if (maps) return leaves(n, p->rows) && !is_made(p, n);
+  return !is_full(p->rows, n) && n->sweep - (n->op->cls != OpReduce) == p->sweep &&
+         (leaves(n, p->rows) || read_apart(p, n));
+}
+
+static void add_inputs(Group *k, const Node *n) {
+  for (int i = 0; i < n->nin; i++) {
+    Node *in = n->in[i];
+    bool read = in->group ? in->group != k : node_has_memory(in) || in->placed;
+    if (read) group_add_once(k->inputs, &k->ninputs, in);
+  }
+}
+
+enum { kMostLarge = 2, kMostAsked = 48 }; // as chain.c has them
+typedef struct Large {                      // what something is made of
+  const Node *node[kMostLarge];
+  int count, asked;
+} Large;
+
+// Adds what is as large as the rows and in memory, of all that n is made of; false: it is cheaper
+// to write n than to make it again.
+static bool find_large(const Part *p, const Node *n, Large *large) {
+  if (large->asked == kMostAsked) return false;
+  large->asked++;
+  bool ours = place_of(p->rows, n) < p->rows->nnodes;
+  if (!is_full(p->rows, n) || (ours && n->op->cls == OpReduce)) return true;
+  if (!ours || is_made(p, n)) {
+    for (int i = 0; i < large->count; i++)
+      if (large->node[i] == n) return true;
+    if (large->count == kMostLarge) return false;
+    large->node[large->count++] = n;
+    return true;
+  }
+  bool again = n->op->cls == OpMove || chain_is_cheap(p->rows->graph->c->options.arch, n);
+  for (int i = 0; i < n->nin && again; i++) again = find_large(p, n->in[i], large);
+  return again;
+}
+
+// The part as a group, a map if it is to write `stored`, or, null, what leaves the rows; null: it
+// has nothing to do.
+static Group *part_group(const Part *p, bool maps, const Node *stored) {
+  const Group *rows = p->rows;
+  Arena *arena = rows->graph->arena;
+  Group *k = arena_alloc(arena, sizeof *k);
+  int most = 0;
+  for (int i = 0; i < rows->nnodes; i++) most += rows->nodes[i]->nin;
+  *k = (Group){.graph = rows->graph, .tm = rows->graph->c->templates};
+  while (k->tm->fusion != (maps ? &fusion_map : &fusion_reduce)) k->tm++;
+  k->nodes = arena_alloc(arena, sizeof *k->nodes * (size_t)rows->nnodes);
+  k->outputs = arena_alloc(arena, sizeof *k->outputs * (size_t)rows->nnodes);
+  k->inputs = arena_alloc(arena, sizeof *k->inputs * (size_t)(most + 1));
+  for (int i = 0; i < rows->nnodes; i++) {
+    Node *n = rows->nodes[i];
+    if (!p->in[i]) continue;
+    k->nodes[k->nnodes++] = n;
+    n->group = k;
+    if (stored ? n == stored : is_written(p, n, maps)) k->outputs[k->noutputs++] = n;
+    if (maps || (!k->anchor && n->op->cls == OpReduce)) k->anchor = n;
+  }
+  if (!k->noutputs) return NULL;
+  for (int i = 0; i < k->nnodes; i++) add_inputs(k, k->nodes[i]);
+  k->domain = k->outputs[k->noutputs - 1]->type;
+  return k;
+}
+
+static double part_seconds(Part *p, bool maps, const Node *stored) {
+  Group *k = part_group(p, maps, stored);
+  double seconds = k ? k->tm->seconds(k, p->rows->graph->c->options.arch) : 0;
+  p->kernels += k != NULL;
+  for (int i = 0; i < p->rows->nnodes; i++) p->rows->nodes[i]->group = p->rows;
+  return seconds;
+}
+
+static void begin(Part *p) {
+  for (int i = 0; i < p->rows->nnodes; i++) p->in[i] = false;
+}
+
+static bool reduces_now(const Part *p, const Node *n) {
+  return n->op->cls == OpReduce && n->sweep == p->sweep;
+}
+
+// Does anything but reductions of x, now, want what the part computes?
+static bool is_shared(const Part *p, const Node *x) {
+  bool shared = false;
+  for (int i = 0; i < p->rows->nnodes && !shared; i++) {
+    const Node *n = p->rows->nodes[i];
+    if (p->in[i]) shared = is_full(p->rows, n) && leaves(n, p->rows);
+    for (int j = 0; !p->in[i] && j < n->nin && !(reduces_now(p, n) && n->in[0] == x); j++) {
+      int at = place_of(p->rows, n->in[j]);
+      shared = shared || (at < p->rows->nnodes && p->in[at]);
+    }
+  }
+  return shared;
+}
+
+// Seconds of the kernel that writes x, which is reduced; 0: each kernel makes it for itself.
+static double stored_seconds(Part *p, const Node *x) {
+  Large large = {0};
+  int at = place_of(p->rows, x);
+  if (at == p->rows->nnodes || is_made(p, x) || find_large(p, x, &large)) return 0;
+  begin(p);
+  take(p, x);
+  if (!is_shared(p, x)) return 0;
+  double seconds = part_seconds(p, true, x);
+  p->stored[at] = true;
+  return seconds;
+}
+
+// Seconds of the reductions that follow `sweep` sweeps, with the rows' values made of them.
+static double sweep_seconds(Part *p) {
+  const Group *rows = p->rows;
+  double seconds = 0;
+  for (int i = 0; i < rows->nnodes; i++)
+    if (reduces_now(p, rows->nodes[i])) seconds += stored_seconds(p, rows->nodes[i]->in[0]);
+  begin(p);
+  for (int i = 0; i < rows->nnodes; i++) {
+    const Node *n = rows->nodes[i];
+    bool of_rows = !is_full(rows, n) && n->sweep == p->sweep + 1 && n->op->cls == OpMap;
+    if (reduces_now(p, n) || of_rows) take(p, n);
+  }
+  return seconds + part_seconds(p, false, NULL);
+}
+
+static double maps_seconds(Part *p) {
+  begin(p);
+  for (int i = 0; i < p->rows->noutputs; i++) take(p, p->rows->outputs[i]);
+  return part_seconds(p, true, NULL);
+}
+
+static bool reduces_again(const Part *p) {
+  bool found = false;
+  for (int i = 0; i < p->rows->nnodes; i++) found = found || reduces_now(p, p->rows->nodes[i]);
+  return found;
+}
+
+// Seconds of all kernels that would do in parts of rows what `rows` does; how many these are.
+static double many_seconds(Group *rows, int *kernels) {
+  double seconds = 0;
+  size_t count = (size_t)rows->nnodes + 1;
+  row_sweeps(rows);
+  Part p = {.rows = rows, .in = base_alloc(2 * count, sizeof *p.in)};
+  p.stored = p.in + count;
+  for (; reduces_again(&p); p.sweep++) seconds += sweep_seconds(&p);
+  seconds += maps_seconds(&p);
+  free(p.in);
+  *kernels = p.kernels;
+  return seconds;
+}
+
+// ---- the choice ---------------------------------------------------------------------------------
+
+// A launch for each is the least that these take.
+static bool may_pay(const Group *rows, const Arch *arch, double seconds) {
+  return seconds > row_sweeps(rows) * arch->launch_gap;
+}
+
+static bool choose(Group *rows) {
+  enum { kMicro = 1000000 };
+  // Where registers hold a row, parts are to save a fifth, as more threads for each row are
+  // (sched_row.c). Else, where they take several kernels, a twentieth or half a launch, whichever
+  // is less: the model is hardly better than that. By hand.
+  const double much = 0.8, err = 0.05;
+  const Arch *arch = rows->graph->c->options.arch;
+  const Type *full = &rows->anchor->in[0]->type;
+  bool held = type_innermost_in(full, rows->anchor->attr.axes) &&
+              type_count(full) / type_count(&rows->anchor->type) <= kSureRow;
+  double one = rows->tm->seconds(rows, arch);
+  rows->tile = (Tile){0}; // sched_pass gives it one
+  if (!may_pay(rows, arch, one)) return false;
+  int kernels;
+  double many = many_seconds(rows, &kernels);
+  double least = kernels > 1 ? fmin(err * one, arch->launch_gap / 2) : 0;
+  bool cheaper = held ? many < much * one : many < one - least;
+  const char *format = cheaper ? "rows in parts, by template reduce: %.2f us modelled; by rowwise, "
+                                 "a block for each: %.2f"
+                               : "a block for each row, by template rowwise: %.2f us modelled; by "
+                                 "reduce, in parts: %.2f";
+  double chosen = cheaper ? many : one, other = cheaper ? one : many;
+  const char *why = arena_printf(rows->graph->arena, format, chosen * kMicro, other * kMicro);
+  for (int i = 0; i < rows->nnodes; i++)
+    if (rows->nodes[i]->op->cls == OpReduce)
+      rows->nodes[i]->many = cheaper, rows->nodes[i]->blocks = why;
+  return cheaper;
+}
+
+// What became of n in `made`; null: nothing.
+static const Node *made_of(const Graph *made, const Node *n) {
+  while (n && (n->id >= made->nnodes || made->nodes[n->id] != n))
+    n = n->subst == n ? NULL : n->subst;
+  return n;
+}
+
+bool many_choose(Graph *g, Graph *grouped) {
+  bool any = false;
+  for (int i = 0; i < grouped->ngroups; i++) {
+    Group *k = grouped->groups[i];
+    if (k->tm->fusion == &fusion_row && !k->fixed) any = choose(k) || any;
+  }
+  for (int i = 0; i < g->nnodes && any; i++) {
+    Node *n = g->nodes[i];
+    const Node *made = n->uses && n->op->cls == OpReduce ? made_of(grouped, n) : NULL;
+    if (made) n->many = made->many, n->blocks = made->blocks;
+  }
+  return any;
+}

@@ -1,0 +1,126 @@
+// print.c: groups, as comments behind the IR's text and as a drawing.
+#include "fuse.h"
+
+// ---- what waits in memory -----------------------------------------------------------------------
+
+enum { kSmall = 1000 }; // parts of all that waits: smaller values are counted, not listed
+
+typedef struct Waiting { // by id of a value: the kernels of an entry that make it and read it last
+  int *made, *last;      // made -1: not by one of them
+} Waiting;
+
+static bool is_of(const Group *k, int entry) {
+  return !k->fixed && k->anchor->entry == entry;
+}
+
+static Waiting find_waiting(const Graph *g, int entry) {
+  Waiting w = {arena_alloc(g->arena, sizeof(int) * (size_t)(g->nnodes + 1)),
+               arena_alloc(g->arena, sizeof(int) * (size_t)(g->nnodes + 1))};
+  for (int i = 0; i < g->nnodes; i++) w.made[i] = w.last[i] = -1;
+  for (int i = 0; i < g->ngroups; i++) {
+    const Group *k = g->groups[i];
+    int nreads, nwrites;
+    Node *const *reads = group_reads(k, &nreads), *const *writes = group_writes(k, &nwrites);
+    for (int j = 0; is_of(k, entry) && j < nwrites; j++) w.made[writes[j]->id] = i;
+    for (int j = 0; is_of(k, entry) && j < nreads; j++) w.last[reads[j]->id] = i;
+  }
+  return w;
+}
+
+static bool waits_at(const Waiting *w, int id, int kernel) { // neither read nor made there
+  return w->made[id] >= 0 && w->made[id] < kernel && w->last[id] > kernel;
+}
+
+// The kernel of the entry at which most waits, and how many bytes.
+static int find_most(const Graph *g, const Waiting *w, int entry, double *most) {
+  double *more = arena_alloc(g->arena, sizeof *more * (size_t)(g->ngroups + 1)), waiting = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    double bytes = (double)type_bytes(&g->nodes[i]->type);
+    if (w->made[i] < 0 || w->last[i] <= w->made[i]) continue;
+    more[w->made[i] + 1] += bytes; // than at the kernel before
+    more[w->last[i]] -= bytes;
+  }
+  int at = 0;
+  *most = 0;
+  for (int i = 0; i < g->ngroups; i++) {
+    waiting += more[i];
+    if (is_of(g->groups[i], entry) && waiting > *most) *most = waiting, at = i;
+  }
+  return at;
+}
+
+// In a step of training: what is kept for the backward part, and what it computes again.
+static void print_waiting(const Graph *g, int entry, FILE *file) {
+  Waiting w = find_waiting(g, entry);
+  double most;
+  int at = find_most(g, &w, entry, &most);
+  if (!most) return;
+  fprintf(file, "# %s, at kernel %d, where most is in memory: %.4g MB wait for later kernels\n",
+          g->c->entries[entry], at, most * 1e-6);
+  int small = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    double bytes = (double)type_bytes(&g->nodes[i]->type);
+    if (!waits_at(&w, i, at)) continue;
+    if (bytes * kSmall < most)
+      small++;
+    else
+      fprintf(file, "#   %%%d: %.4g MB, made by kernel %d %s, read last by kernel %d\n", i,
+              bytes * 1e-6, w.made[i], g->groups[w.made[i]]->name, w.last[i]);
+  }
+  if (small) fprintf(file, "#   and %d smaller ones\n", small);
+  for (int i = 0; i < g->nnodes; i++)
+    if (w.made[i] >= 0 && g->nodes[i]->again)
+      fprintf(file, "#   %%%d: %.4g MB, computed again by kernel %d %s\n", i,
+              (double)type_bytes(&g->nodes[i]->type) * 1e-6, w.made[i], g->groups[w.made[i]]->name);
+}
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+void print_groups(const Graph *g, FILE *file) {
+  for (int i = 0; i < g->ngroups; i++) {
+    const Group *k = g->groups[i];
+    int nreads, nwrites;
+    Node *const *reads = group_reads(k, &nreads), *const *writes = group_writes(k, &nwrites);
+    fprintf(file, "# kernel %d %s: %s, %s, reads", i, k->name, k->ops,
+            k->fixed ? "init" : g->c->entries[k->anchor->entry]);
+    for (int j = 0; j < nreads; j++) fprintf(file, " %%%d", reads[j]->id);
+    fputs(", computes", file);
+    for (int j = 0; k->first && j < k->first->nnodes; j++)
+      fprintf(file, " %%%d", k->first->nodes[j]->id);
+    for (int j = 0; j < k->nnodes; j++) fprintf(file, " %%%d", k->nodes[j]->id);
+    fputs(", writes", file);
+    for (int j = 0; j < nwrites; j++) fprintf(file, " %%%d", writes[j]->id);
+    if (k->tile.threads)
+      fprintf(file, ", grid %lldx%lldx%lld block %d", (long long)k->tile.grid[0],
+              (long long)k->tile.grid[1], (long long)k->tile.grid[2], k->tile.threads);
+    fputs("\n", file);
+  }
+  for (int e = 0; g->ngroups && e < g->c->nentries; e++) print_waiting(g, e, file);
+}
+
+static void dot_nodes(const Graph *g, const Group *only, FILE *file) {
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (n->group != only || !n->uses || n->fixed) continue;
+    fprintf(file, "    n%d [label=\"%s\\n%s %s\"];\n", n->id, n->op->name, n->name ? n->name : "",
+            type_shape(&n->type).s);
+  }
+}
+
+void print_dot(const Graph *g, FILE *file) {
+  fprintf(file, "digraph %s {\n  node [shape=box fontname=Helvetica fontsize=10];\n", g->model);
+  for (int i = 0; i < g->ngroups; i++) {
+    if (g->groups[i]->fixed) continue;
+    fprintf(file, "  subgraph cluster%d {\n    label=\"%s\"; style=rounded; color=gray;\n", i,
+            g->groups[i]->layer);
+    if (g->groups[i]->first) dot_nodes(g, g->groups[i]->first, file);
+    dot_nodes(g, g->groups[i], file);
+    fputs("  }\n", file);
+  }
+  dot_nodes(g, NULL, file);
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++)
+      if (g->nodes[i]->uses && !g->nodes[i]->fixed && !g->nodes[i]->in[j]->fixed)
+        fprintf(file, "  n%d -> n%d;\n", g->nodes[i]->in[j]->id, g->nodes[i]->id);
+  fputs("}\n", file);
+}

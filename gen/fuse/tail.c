@@ -1,0 +1,160 @@
+// tail.c: what follows the result of a product in its kernel. A tail is a chain of moves, and maps
+// of what they lead to, stored where they end: a product of several matrices side by side has one
+// for each. The first has no moves. Where two halves of the columns are combined with each other (a
+// GLU), a thread has both: the pair. Maps of what columns are reduced to are the foot of the
+// kernel: its last block computes them, when it has the states.
+#include "fuse.h"
+
+enum { kMostTails = 8 };
+
+const Node *tail_made(const Group *g, int tail) {
+  const Tail *t = g->ntails ? &g->tails[tail] : NULL;
+  return t && t->nmoves ? t->moves[t->nmoves - 1] : g->pair[0] ? g->pair[0] : g->anchor;
+}
+
+Lane tail_product_lane(const Node *product) {
+  const Type *y = &product->type;
+  Maps maps = maps_of(product, 0);
+  int dim = maps_dim(&maps, MapOut, AxisN);
+  for (int i = 0; i < y->rank; i++) // the innermost in memory
+    if (maps_uses(&maps.dim[MapOut][y->order[i]], &maps, AxisN)) dim = y->order[i];
+  return (Lane){dim, maps_run(&maps, MapOut, dim)};
+}
+
+Lane tail_lane(const Group *g, int tail) {
+  Lane lane = tail_product_lane(g->anchor);
+  if (g->pair[0]) lane.run /= 2;
+  for (int i = 0; i < g->tails[tail].nmoves; i++) lane = lane_follow(lane, g->tails[tail].moves[i]);
+  return lane;
+}
+
+int tail_of_inputs(const Group *k, const Node *n) {
+  enum { kNone = -4, kSeveral = -3 };
+  int tail = kNone;
+  for (int i = 0; i < n->nin; i++) {
+    const Node *from = n->in[i];
+    if (from->group != k || (from->id < k->anchor->id && from->tail != kRowTail)) continue;
+    int of = group_reduces(k, from) ? kFootTail : from->tail;
+    if (tail != kNone && tail != of) return kSeveral;
+    tail = of;
+  }
+  return tail == kNone ? 0 : tail;
+}
+
+bool tail_writes(const Group *g, int tail) {
+  for (int i = 0; i < g->nnodes; i++)
+    if (group_reduces(g, g->nodes[i]) && g->nodes[i]->tail == tail) return true;
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->outputs[i]->tail == tail) return true;
+  return false;
+}
+
+// Does nobody but n read what the tail makes?
+static bool alone(const Group *k, int tail, const Node *n) {
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *made = k->nodes[i];
+    int count;
+    if (made == n || made->id < k->anchor->id || made->tail != tail) continue;
+    Node **readers = fuse_readers(k->graph, made, &count);
+    if (count != made->uses) return false; // it leaves the model
+    for (int j = 0; j < count; j++)
+      if (readers[j] != n && (readers[j]->group != k || readers[j]->tail != tail)) return false;
+  }
+  return true;
+}
+
+bool tail_may_begin(const Group *k, const Node *n) {
+  return alone(k, tail_of_inputs(k, n), n) || k->ntails < kMostTails;
+}
+bool tail_goes_on(const Group *k, const Node *n) {
+  return alone(k, tail_of_inputs(k, n), n);
+}
+
+static Tail longer(const Group *k, const Tail *t, Node *n) {
+  Tail made = *t;
+  made.moves = arena_alloc(k->graph->arena, sizeof n * (size_t)(t->nmoves + 1));
+  made.nmoves++;
+  for (int i = 0; i < t->nmoves; i++) made.moves[i] = t->moves[i];
+  made.moves[t->nmoves] = n;
+  return made;
+}
+
+void tail_join(Group *k, Node *n) {
+  int tail = n->tail = tail_of_inputs(k, n);
+  if (n->op->cls != OpMove || tail < 0) return;
+  Tail made = longer(k, &k->tails[tail], n);
+  if (alone(k, tail, n)) {
+    k->tails[tail] = made;
+    return;
+  }
+  Tail *list = arena_alloc(k->graph->arena, sizeof *list * (size_t)(k->ntails + 1));
+  for (int i = 0; i < k->ntails; i++) list[i] = k->tails[i];
+  n->tail = k->ntails;
+  list[k->ntails++] = made;
+  k->tails = list;
+}
+
+// ---- pairs -------------------------------------------------------------------------------------
+
+// Is n the first (or second) half of y along dimension d?
+static bool is_half(const Node *n, const Node *y, int d, int half) {
+  if (n->op->cls != OpMove || n->op->form != MoveSlice) return false;
+  for (int i = 0; i < y->type.rank; i++) {
+    int64_t size = i == d ? y->type.dim[i] / 2 : y->type.dim[i], begin = i == d ? half * size : 0;
+    if (n->attr.dims[i] != begin || n->attr.ends[i] != begin + size) return false;
+  }
+  return true;
+}
+
+// Do maps of one shape lead from both to one of them, whatever else reads them on the way?
+bool tail_meet(const Node *a, const Node *b) {
+  const Node *of_a[kMostNodes], *of_b[kMostNodes];
+  int na = fuse_mapped(a, of_a), nb = fuse_mapped(b, of_b);
+  for (int i = 1; i < na; i++)
+    for (int j = 1; j < nb; j++)
+      if (of_a[i] == of_b[j]) return true;
+  return false;
+}
+
+// What maps alone make of the product, element by element, until several read it.
+Node *tail_mapped(const Group *k) {
+  Node *y = k->anchor;
+  for (Node *next = y; next; next = (Node *)fuse_only_reader(y)) {
+    if (next != y && (next->op->cls != OpMap || !type_same_shape(&next->type, &y->type) ||
+                      !fuse_same_call(k, next->group) || fuse_makes_cycle(k, next->group)))
+      break;
+    y = next;
+  }
+  return y;
+}
+
+// The columns that tiles cut a half into: a few; whole rows of shared memory where the right
+// operand lies along n, for it is copied so.
+static int64_t least_columns(const Group *k, const Maps *maps) {
+  enum { kLeast = 8, kRow = 128 }; // bytes of a row
+  const Node *b = k->anchor->in[1];
+  bool across = b->type.order[b->type.rank - 1] == maps_dim(maps, MapB, AxisN);
+  return across ? kRow / (int64_t)dtype_size(prec_operand(k->anchor)) : kLeast;
+}
+
+void tail_pair(Graph *g, Group *k) {
+  Node *y = tail_mapped(k);
+  Maps maps = maps_of(k->anchor, 0);
+  int count, d = maps_dim(&maps, MapOut, AxisN);
+  Node **readers = fuse_readers(g, y, &count);
+  if (count != 2 || y->uses != 2 || maps_phases(k->anchor) > 1 || maps_count(&maps, AxisBatch) > 1)
+    return;
+  if (maps_count(&maps, AxisN) != y->type.dim[d] || y->type.dim[d] % (2 * least_columns(k, &maps)))
+    return;
+  int first = is_half(readers[0], y, d, 0) ? 0 : 1;
+  Node *a = readers[first], *b = readers[1 - first];
+  if (!is_half(a, y, d, 0) || !is_half(b, y, d, 1) || !tail_meet(a, b)) return;
+  if (!fuse_same_call(k, a->group) || !fuse_same_call(k, b->group)) return;
+  for (Node *n = k->anchor; n != y;) {
+    n = (Node *)fuse_only_reader(n);
+    fuse_absorb(g, k, n->group);
+  }
+  fuse_absorb(g, k, a->group);
+  fuse_absorb(g, k, b->group);
+  k->pair[0] = a, k->pair[1] = b;
+}

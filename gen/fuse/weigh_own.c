@@ -1,0 +1,273 @@
+// weigh_own.c: products that weigh rows by maps of scores (weigh.c), and sums of such weights, get
+// scores and operands of their own, so that a kernel each computes them again.
+#include "fuse.h"
+
+// ---- scores of its own --------------------------------------------------------------------------
+
+enum { kMostAround = 16 }; // nodes of what is spread
+
+// By id in the graph before: rows' values in 32 bits, and one over them; what the product at hand
+// has copied.
+typedef struct Copies {
+  Node **wide, **reciprocal, **copy;
+  const Weights *w;
+  const Maps *values;
+  bool scores;           // is what makes scores copied?
+  bool factors;          // or, up to the root, products alone? Numbers among these are left out:
+  double factor;         // what all weights are then multiplied by
+  bool *leaves, *rooted; // by id: do maps lead from it to what the model stores; is it weights that
+                         // have been asked about, or made of such?
+} Copies;
+
+static Node *copied(Graph *to, Node *n, Node **in) {
+  Node *copy = chain_copy(to, n, in);
+  copy->inner = true;
+  copy->late = false;
+  return copy;
+}
+
+// A value of rows, in 32 bits whatever rows of its size are stored in; but what scores are made of
+// is as it was for the softmax.
+static Node *wide_row(Graph *to, Copies *c, Node *old) {
+  bool narrow = dtype_is_float(old->type.dtype) && old->type.dtype != DtF32;
+  if (c->scores || old->op->cls != OpMap || !narrow) return old->subst;
+  if (c->wide[old->id]) return c->wide[old->id];
+  Node *in[MaxInputs];
+  for (int i = 0; i < old->nin; i++) in[i] = old->in[i]->subst;
+  Node *copy = chain_copy(to, old, in);
+  copy->type.dtype = DtF32;
+  return c->wide[old->id] = copy;
+}
+
+static Node *reciprocal_of(Graph *to, Copies *c, Node *divisor, Node *quotient) {
+  Node **known = &c->reciprocal[divisor->id];
+  if (*known) return *known;
+  Node *one = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){.value = 1}, divisor);
+  one->type = type_make(DtF32, 0, NULL);
+  Node *in[2] = {one, wide_row(to, c, divisor)};
+  *known = graph_add(to, quotient->op, 2, in, &quotient->attr, divisor);
+  (*known)->type = divisor->type;
+  (*known)->type.dtype = DtF32;
+  (*known)->late = false;
+  (*known)->entry = quotient->entry;
+  return *known;
+}
+
+// ---- operands of its own ------------------------------------------------------------------------
+
+static bool is_view(const Node *n) {
+  return n->op->cls == OpMove && n->op->form <= MoveSlice && !n->fixed;
+}
+
+// Can strides tell where the elements of these moves are?
+static bool sees_memory(Node *n) {
+  Group seeing = {0};
+  int64_t stride[MaxRank], offset;
+  for (Node *x = n; is_view(x); x = x->in[0]) x->group = &seeing;
+  bool found = view_of(&seeing, n, stride, &offset);
+  for (Node *x = n; is_view(x); x = x->in[0]) x->group = NULL;
+  return found;
+}
+
+// The last of the values that n sees which several read, or that joins parts: it is in memory in
+// any case. n: there is none below it.
+static Node *shared_below(Node *n) {
+  Node *found = n;
+  for (Node *x = n; is_view(x); x = x->in[0]) {
+    const Node *in = x->in[0];
+    if (in->uses > 1 || (in->op->cls == OpMove && in->op->form == MoveConcat)) found = x->in[0];
+  }
+  return found;
+}
+
+static Node *own_moves(Graph *to, Node *old, const Node *from) {
+  if (old == from) return old->subst;
+  Node *in = own_moves(to, old->in[0], from), *copy = chain_copy(to, old, &in);
+  copy->late = true; // what makes it does not store it moved
+  return copy;
+}
+
+// A product reads its operands where moves leave them that others read too: they are its own then.
+// `again`: it is computed once more, so that all that it sees has several readers.
+static Node *own_view(Graph *to, Node *old, bool again) {
+  if (!is_view(old) || !sees_memory(old)) return old->subst;
+  Node *from = shared_below(old);
+  while (again && from == old) from = from->in[0];
+  return own_moves(to, old, from);
+}
+
+// Is n a map of what is smaller, or of positions, maybe in another shape?
+static bool is_spread(const Arch *arch, const Node *n, int *left) {
+  bool spread = --*left > 0 && (chain_is_cheap(arch, n) || chain_is_shape(n));
+  for (int i = 0; i < n->nin && spread; i++) {
+    const Node *in = n->in[i];
+    spread = node_is_computed(in) || !chain_is_large(in, n) || is_spread(arch, in, left);
+  }
+  return spread;
+}
+
+static Node *own_spread(Graph *to, Node *old) {
+  Node *in[MaxInputs];
+  for (int i = 0; i < old->nin; i++) {
+    Node *x = old->in[i];
+    in[i] = node_is_computed(x) || !chain_is_large(x, old) ? x->subst : own_spread(to, x);
+  }
+  return chain_copy(to, old, in);
+}
+
+// What scores are combined with, as another shape of what is in memory: no kernel copies it. What
+// is smaller is spread in each kernel.
+static Node *own_shape(Graph *to, Node *old) {
+  int left = kMostAround;
+  if (chain_is_shape(old) && is_spread(to->c->options.arch, old, &left)) return own_spread(to, old);
+  const Node *from = old;
+  while (is_view(from) && view_same_memory(from)) from = from->in[0];
+  return own_moves(to, old, from);
+}
+
+static Node *own(Graph *to, Copies *c, Node *old);
+
+// x / c = x (1 / c), where c is of rows: it is one over c that the kernel reads.
+static Node *own_quotient(Graph *to, Copies *c, Node *old) {
+  Node *in[2] = {own(to, c, old->in[0]), reciprocal_of(to, c, old->in[1], old)};
+  Node *made = graph_add(to, op_need(to->c, "mul"), 2, in, NULL, old);
+  made->type = old->type;
+  made->inner = true;
+  return made;
+}
+
+static bool multiplies(const Node *n) {
+  return n->op->cls == OpMap && n->op->flags & FlagMul && n->nin == 2;
+}
+
+static bool by_number(const Node *n) {
+  return multiplies(n) && node_is_literal(n->in[1]) && type_same_shape(&n->in[0]->type, &n->type) &&
+         n->in[0]->type.dtype == n->type.dtype;
+}
+
+static Node *own(Graph *to, Copies *c, Node *old) {
+  bool product = false, factors = c->factors;
+  for (int i = 0; i < c->w->a.nproducts; i++) product = product || c->w->a.product[i] == old;
+  bool map = old->op->cls == OpMap && weigh_is_matrix(c->w, c->values, old);
+  if (!product && !map)
+    return weigh_is_matrix(c->w, c->values, old) ? own_shape(to, old) : wide_row(to, c, old);
+  if (factors && by_number(old)) {
+    c->factor *= old->in[1]->attr.value;
+    return own(to, c, old->in[0]);
+  }
+  if (c->copy[old->id]) return c->copy[old->id];
+  Node *in[MaxInputs], *divisor = map && old->op->flags & FlagDiv ? old->in[1] : NULL;
+  bool of_rows = divisor && divisor->op->cls != OpSource && dtype_is_float(divisor->type.dtype) &&
+                 !weigh_is_matrix(c->w, c->values, divisor);
+  bool scores = c->scores;
+  c->scores = scores || old == c->w->a.power;
+  for (int i = 0; i < old->nin && !of_rows; i++) {
+    c->factors = factors && multiplies(old) && old->in[i]->uses == 1;
+    in[i] = product ? own_view(to, old->in[i], true) : own(to, c, old->in[i]);
+  }
+  c->scores = scores, c->factors = false;
+  if (of_rows) return c->copy[old->id] = own_quotient(to, c, old);
+  return c->copy[old->id] = copied(to, old, in);
+}
+
+static Node *own_operand(Graph *to, Copies *c, Node *n) { // with its copies and permutations
+  if (n == c->w->root) return own(to, c, n);
+  if (n == c->w->scaled) {
+    Node *made = own_operand(to, c, n->in[0]);
+    if (!weigh_is_sum(c->w->last)) made->type.dtype = n->type.dtype; // as the product reads it
+    return made;
+  }
+  Node *in = own_operand(to, c, n->in[0]);
+  return copied(to, n, &in);
+}
+
+static Node *same_node(Graph *to, Node *n, Node **in) {
+  Node *made = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  made->type = n->type;
+  return made;
+}
+
+// What the last product, or the sum, reads instead. `factors`: may numbers be left out of it?
+static Node *own_root(Graph *to, Copies *c, const Weights *w, bool factors) {
+  const Node *n = w->last;
+  Maps values = weigh_is_sum(n) ? weigh_sum_axes(n, w->a.product[0], w->a.place) : maps_of(n, 0);
+  c->w = w, c->values = &values;
+  c->factors = factors, c->factor = 1;
+  Node *made = own_operand(to, c, n->in[0]);
+  for (int i = 0; i < w->count; i++) c->copy[w->seen[i]->id] = NULL;
+  return made;
+}
+
+// Weights that the model stores, as the derivative of a bias that nothing shares: those that read n
+// read a copy, which has scores of its own. Null: n is none of these.
+static Node *own_stored(Graph *to, Copies *c, Node *n) {
+  Weights w;
+  Node copy = {.op = op_need(to->c, "copy"), .nin = 1, .in = &n, .type = n->type};
+  copy.fixed = n->fixed;
+  for (int i = 0; i < n->nin; i++) c->rooted[n->id] |= c->rooted[n->in[i]->id];
+  if (!c->leaves[n->id] || c->rooted[n->id]) return NULL;
+  if (!weigh_seek(&w, to->c->options.arch, &copy, false) || w.root != n) return NULL;
+  c->rooted[n->id] = true;
+  if (!gain_scores_again(to->c->options.arch, &copy, &w.a)) return NULL;
+  Node *in = own_root(to, c, &w, false), *made = graph_add(to, copy.op, 1, &in, NULL, n);
+  made->type = n->type;
+  made->inner = false;
+  return made;
+}
+
+// n, with weights of its own; what all of them are multiplied by stands behind it.
+static Node *own_weights(Graph *to, Node *n, Node **in) {
+  Copies *c = to->scratch;
+  Weights w;
+  for (int i = 0; i < n->nin && n->op->cls == OpContract; i++)
+    in[i] = own_view(to, n->in[i], false);
+  const Arch *arch = to->c->options.arch;
+  Node *stored = n->op->cls == OpMap ? own_stored(to, c, n) : NULL;
+  if (stored) return stored;
+  if (!weigh_seek(&w, arch, n, false)) return same_node(to, n, in);
+  if (weigh_is_sum(n) && !gain_scores_again(arch, n, &w.a)) return same_node(to, n, in);
+  in[0] = own_root(to, c, &w, true);
+  Node *made = same_node(to, n, in);
+  double factor = c->factor * (w.scaled ? w.scaled->in[1]->attr.value : 1);
+  if (factor == 1) return made;
+  Node *number = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){.value = factor}, n);
+  number->type = type_make(DtF32, 0, NULL);
+  Node *factors[2] = {made, number};
+  Node *all = graph_add(to, op_need(to->c, "mul"), 2, factors, NULL, n);
+  all->type = n->type;
+  return all;
+}
+
+// Does n read its input in memory: does it move or add up elements singly, or repeat them?
+static bool reads_memory(const Node *n, const Node *in) {
+  if (n->op->cls == OpScatter) return true;
+  if (n->op->cls == OpMap) return type_count(&in->type) < type_count(&n->type);
+  bool moves = n->op->cls == OpMove && (n->op->form >= MoveGather || n->nin == 1);
+  return moves && type_count(&in->type) != type_count(&n->type);
+}
+
+// From which values do maps and moves lead to outputs, to what is updated, and to what is in memory
+// for others, as distances of rows and keys that are shifted?
+static void find_leaves(const Graph *g, bool *leaves) {
+  for (int i = 0; i < g->noutputs; i++) leaves[g->outputs[i].node->id] = true;
+  for (int i = 0; i < g->nupdates; i++) leaves[g->updates[i].value->id] = true;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const Node *n = g->nodes[i];
+    bool each = leaves[i] && n->uses && (n->op->cls == OpMap || n->op->cls == OpMove);
+    for (int j = 0; j < n->nin; j++) {
+      bool leads = each && type_count(&n->in[j]->type) == type_count(&n->type);
+      if (leads || (n->uses && reads_memory(n, n->in[j]))) leaves[n->in[j]->id] = true;
+    }
+  }
+}
+
+Graph *weigh_own(Graph *g) {
+  size_t bytes = sizeof(Node *) * (size_t)(g->nnodes + 1);
+  Copies c = {.wide = arena_alloc(g->arena, bytes),
+              .reciprocal = arena_alloc(g->arena, bytes),
+              .copy = arena_alloc(g->arena, bytes),
+              .leaves = arena_alloc(g->arena, bytes),
+              .rooted = arena_alloc(g->arena, bytes)};
+  find_leaves(g, c.leaves);
+  return graph_rebuild(g, own_weights, &c);
+}

@@ -1,0 +1,223 @@
+// simp_sums.c: rules of simp.c about sums: what can stand outside of one, and sums that one sweep
+// finds beside another reduction.
+#include "simp.h"
+
+#include <math.h>
+
+bool sum_of_floats(const Node *n) {
+  return n->op->cls == OpReduce && n->op->flags & FlagAdd && dtype_is_float(n->in[0]->type.dtype);
+}
+
+// Is c, which broadcasts to the shape of x, the same along `axes` of x?
+static bool same_along(const Node *c, const Node *x, int64_t axes) {
+  int before = x->type.rank - c->type.rank;
+  for (int d = 0; d < c->type.rank; d++)
+    if (c->type.dim[d] > 1 && axes >> (d + before) & 1) return false;
+  return true;
+}
+
+// sum(-x) = -sum(x); sum(x c) = sum(x) c and sum(x / c) = sum(x) / c, where c is the same along all
+// that is summed; the sum of a constant is one. Sums of one value then become one.
+Node *sum_outside(Graph *to, Node *n) {
+  if (!sum_of_floats(n)) return NULL;
+  Node *m = n->in[0], *in[2];
+  if (simp_is_const(m)) {
+    double count = (double)type_count(&m->type) / (double)type_count(&n->type);
+    return simp_const(to, m->attr.value * count, &n->type, n);
+  }
+  if (m->op->cls != OpMap) return NULL;
+  if (m->op->flags & FlagNeg) {
+    in[0] = simp_make(to, n->op, 1, m->in, &n->attr, n);
+    return simp_make(to, m->op, 1, in, &m->attr, m);
+  }
+  for (int i = 0; i < 2 && m->nin == 2 && m->op->flags & (FlagMul | FlagDiv); i++) {
+    Node *x = m->in[i], *c = m->in[1 - i];
+    if (i && m->op->flags & FlagDiv) break;
+    if (!type_same_shape(&x->type, &m->type) || !dtype_is_float(x->type.dtype) ||
+        !same_along(c, m, n->attr.axes))
+      continue;
+    in[i] = simp_make(to, n->op, 1, &x, &n->attr, n);
+    in[1 - i] = c;
+    return simp_make(to, m->op, 2, in, &m->attr, m);
+  }
+  return NULL;
+}
+
+// Is c the mean of y along `axes`, as the model writes it: a sum times one over the count?
+bool sum_is_mean(const Node *c, const Node *y, int64_t axes) {
+  if (c->op->cls != OpMap || !(c->op->flags & FlagMul) || !simp_is_const(c->in[1])) return false;
+  const Node *s = c->in[0];
+  if (s->op->cls != OpReduce || !(s->op->flags & FlagAdd) || s->in[0] != y || s->attr.axes != axes)
+    return false;
+  double count = (double)type_count(&y->type) / (double)type_count(&s->type);
+  return fabs(c->in[1]->attr.value * count - 1) < 1e-6;
+}
+
+Node *sum_deviates(const Node *n) {
+  if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
+  const Node *square = n->in[0], *d = square->nin ? square->in[0] : NULL;
+  int64_t axes = n->attr.axes;
+  if (!(square->op->flags & FlagMul) || square->op->cls != OpMap || square->in[1] != d) return NULL;
+  if (d->op->cls != OpMap || !(d->op->flags & FlagSub) || !sum_is_mean(d->in[1], d->in[0], axes))
+    return NULL;
+  return dtype_is_float(d->in[0]->type.dtype) ? d->in[0] : NULL;
+}
+
+// sum((y - mean(y))^2) = var(y) * count, in one sweep over y with the mean. Rows that stay in
+// registers are swept twice for nothing: they keep their form.
+Node *sum_joins_variance(Graph *to, Node *n) {
+  Node *y = sum_deviates(n);
+  if (!y) return NULL;
+  int64_t count = type_count(&y->type) / type_count(&n->type);
+  if (type_axes_innermost(&y->type, n->attr.axes) && count <= kSureRow) return NULL;
+  Node *var = simp_make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);
+  Type scalar = type_make(DtF32, 0, NULL);
+  Node *in[2] = {var, simp_const(to, (double)count, &scalar, n)};
+  return simp_make(to, op_need(to->c, "mul"), 2, in, NULL, n);
+}
+
+// sum(exp(x - max(x))) of a row that may not stay in registers, in one sweep with the largest.
+Node *sum_joins_exponentials(Graph *to, Node *n) {
+  if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
+  const Node *e = n->in[0], *d = e->nin == 1 ? e->in[0] : NULL;
+  if (!d || !(e->op->flags & FlagExp) || !(d->op->flags & FlagSub)) return NULL;
+  Node *x = d->in[0], *most = d->in[1];
+  bool largest = most->op->cls == OpReduce && most->op->flags & FlagMax && most->in[0] == x;
+  if (!largest || most->attr.axes != n->attr.axes || !dtype_is_float(x->type.dtype)) return NULL;
+  int64_t count = type_count(&x->type) / type_count(&n->type);
+  if (type_axes_innermost(&x->type, n->attr.axes) && count <= kSureRow) return NULL;
+  return simp_make(to, op_need(to->c, "reduce_expsum"), 1, &x, &n->attr, n);
+}
+
+// ---- a sum of what a product is weighed with ----------------------------------------------------
+
+enum { kMostFactors = 8 };
+
+typedef struct Factors { // of a map of multiplications and divisions
+  const Node *node[kMostFactors];
+  bool below[kMostFactors]; // it divides
+  int count;
+  double scale;
+} Factors;
+
+static bool factors_of(Factors *f, const Node *n, bool below) {
+  bool map = n->op->cls == OpMap && dtype_is_float(n->type.dtype);
+  if (map && n->op->flags & FlagNeg) {
+    f->scale = -f->scale;
+    return factors_of(f, n->in[0], below);
+  }
+  if (map && n->nin == 2 && n->op->flags & (FlagMul | FlagDiv))
+    return factors_of(f, n->in[0], below) &&
+           factors_of(f, n->in[1], below != ((n->op->flags & FlagDiv) != 0));
+  bool picks = map && n->op->typing == TypeWhere && node_is_literal(n->in[2]);
+  if (picks && n->in[2]->attr.value == 0 && !below) // its condition is a factor of 1 or 0
+    return factors_of(f, n->in[0], below) && factors_of(f, n->in[1], below);
+  if (node_is_literal(n) && n->attr.value) {
+    f->scale *= below ? 1 / n->attr.value : n->attr.value;
+    return true;
+  }
+  if (f->count == kMostFactors) return false;
+  f->node[f->count] = n;
+  f->below[f->count++] = below;
+  return true;
+}
+
+// Are the factors of both the same, but for the one in place `without` of a?
+static bool same_factors(const Factors *a, int without, const Factors *b) {
+  bool used[kMostFactors] = {false};
+  if (a->count != b->count + 1) return false;
+  for (int i = 0; i < a->count; i++) {
+    int j = 0;
+    while (j < b->count && (used[j] || a->node[i] != b->node[j] || a->below[i] != b->below[j])) j++;
+    if (i == without) continue;
+    if (j == b->count) return false;
+    used[j] = true;
+  }
+  return true;
+}
+
+static bool permutes(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MovePermute;
+}
+
+// Is each the other with the last two dimensions exchanged: by how both are made of one value?
+static bool is_turned(const Node *a, const Node *b) {
+  const Node *x = permutes(a) ? a->in[0] : a, *y = permutes(b) ? b->in[0] : b;
+  if (x == b) y = b;
+  if (y == a) x = a;
+  int last = a->type.rank - 1;
+  if (x != y || a->type.rank != b->type.rank || last < 1) return false;
+  for (int d = 0; d <= last; d++) {
+    int other = d == last ? last - 1 : d == last - 1 ? last : d;
+    if ((a == x ? d : a->attr.dims[d]) != (b == y ? other : b->attr.dims[other])) return false;
+  }
+  return true;
+}
+
+// Is n a product of matrices, (..., m, k) by (..., k, n), or by one that all share?
+static bool is_matrix_product(const Node *n) {
+  int last = n->type.rank - 1;
+  if (n->op->cls != OpContract || last < 1 || maps_phases(n) > 1) return false;
+  Maps m = maps_of(n, 0);
+  int b = m.rank[MapB] - 1;
+  return m.rank[MapA] == last + 1 && (b == last || b == 1) &&
+         maps_uses(&m.dim[MapA][last], &m, AxisK) && maps_uses(&m.dim[MapB][b - 1], &m, AxisK) &&
+         maps_uses(&m.dim[MapB][b], &m, AxisN);
+}
+
+static const Node *power_in(const Factors *f) {
+  for (int i = 0; i < f->count; i++)
+    if (f->node[i]->op->cls == OpMap && f->node[i]->op->flags & FlagExp) return f->node[i];
+  return NULL;
+}
+
+const Node *sum_power(const Node *n) {
+  Factors f = {.scale = 1};
+  return factors_of(&f, n, false) ? power_in(&f) : NULL;
+}
+
+// The product w v, where t = a v^T is the factor `at` of `all`, and w the others, but for a number:
+// *scale. Of the two that could stand for each other it is the one whose w is a softmax, or else
+// the smaller one.
+static Node *weighed_by(Graph *to, const Factors *all, int at, int entry, double *scale) {
+  const Node *t = all->node[at];
+  for (int i = 0; i < to->nnodes; i++) {
+    Node *y = to->nodes[i];
+    Factors weights = {.scale = 1}, left = {.scale = 1};
+    if (y->op->cls != OpContract || !is_matrix_product(y) || y->entry != entry ||
+        !type_same_shape(&y->in[0]->type, &t->type) ||
+        !type_same_shape(&y->type, &t->in[0]->type) || !is_turned(t->in[1], y->in[1]) ||
+        !factors_of(&weights, y->in[0], false) || !same_factors(all, at, &weights))
+      continue;
+    bool power = power_in(&weights), other = factors_of(&left, t->in[0], false) && power_in(&left);
+    if (power == other ? type_count(&y->type) >= type_count(&t->type) : other) continue;
+    *scale = all->scale / weights.scale;
+    return y;
+  }
+  return NULL;
+}
+
+// sum over k of w (a v^T) = sum over n of a (w v), where w v is there: what a softmax subtracts
+// from its derivative, of rows as long as values, not as there are keys.
+Node *sum_joins_product(Graph *to, Node *n) {
+  Node *x = n->in[0];
+  int last = x->type.rank - 1;
+  Factors all = {.scale = 1};
+  if (!sum_of_floats(n) || n->attr.axes != 1ll << last || x->op->cls != OpMap ||
+      !factors_of(&all, x, false))
+    return NULL;
+  for (int i = 0; i < all.count; i++) {
+    const Node *t = all.node[i];
+    double scale;
+    if (all.below[i] || !is_matrix_product(t) || !type_same_shape(&t->type, &x->type)) continue;
+    Node *y = weighed_by(to, &all, i, n->entry, &scale);
+    if (!y) continue;
+    Type scalar = type_make(DtF32, 0, NULL);
+    Node *in[2] = {t->in[0], y}, *made;
+    made = simp_make(to, op_need(to->c, "mul"), 2, in, NULL, x);
+    made = simp_make(to, n->op, 1, &made, &n->attr, n);
+    in[0] = made, in[1] = simp_const(to, scale, &scalar, n);
+    return simp_make(to, op_need(to->c, "mul"), 2, in, NULL, n);
+  }
+  return NULL;
+}
