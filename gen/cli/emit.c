@@ -65,8 +65,8 @@ static int pick_ptx(Emission *e, Error *err) {
     groups = groups || strstr(e->plan->kernels[i].source, "wgmma.cuh\"");
   if (groups && e->narchs > 1)
     return err_set(err, ExitUsage,
-                   "--arch: kernels for %s have products of warp groups, which %s lacks: add sm_80, "
-                   "or emit each apart",
+                   "--arch: kernels for %s have products of warp groups, which %s lacks: add "
+                   "sm_80, or emit each apart",
                    e->arch[0]->name, e->arch[1]->name);
   snprintf(e->ptx, sizeof e->ptx, "compute_%d%s", number_of(e->arch[0]), groups ? "a" : "");
   e->targets[e->narchs] = e->ptx;

@@ -272,7 +272,7 @@ void tuning_explain(const Group *g, FILE *file); // the entry it would have; whe
 const char *tuning_problem(const Group *g);           // in the compiler's arena
 const char *tuning_tile(Arena *arena, const Tile *t); // what tells one candidate from the others
 
-// ---- sched_first.c: products whose kernel begins with rows that would be a kernel before it ------
+// ---- sched_first.c: products whose kernel begins with rows that would be a kernel before it -----
 void sched_first(Compiler *c); // Group.first; Graph.groups are then without those rows
 // Does the product's kernel load its right operand while it makes them?
 bool first_loads_early(const Group *product, const Arch *arch);

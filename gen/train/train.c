@@ -165,8 +165,8 @@ static void warn_of_padding(const Train *t) {
 static int need_neighbours(const Train *t, Error *err) {
   if (!t->test || t->embedding < 0 || dataset_count(t->test) > 1) return ExitOk;
   return err_set(err, ExitBadInput,
-                 "--data %s: mar_at_5 compares embeddings of test pictures with each other: wants 2 "
-                 "or more, not 1",
+                 "--data %s: mar_at_5 compares embeddings of test pictures with each other: wants "
+                 "2 or more, not 1",
                  t->cli->data);
 }
 
