@@ -193,10 +193,10 @@ function operators.bitwise_not(x)
   no_floats("bitwise_not", x)
   return core.dtype(x) == "bool" and op.logical_not(x) or -x - 1
 end
--- By 0 to 31 places.
+-- By 0 to 31 places; by others, of a tensor, 0.
 define("bitwise_left_shift(x: value, places: value)",
        "torch.bitwise_left_shift", shift("bitwise_left_shift", op.shift_left))
--- By 0 to 31 places; the sign stays.
+-- By 0 to 31 places; the sign stays. By others, of a tensor, the sign alone.
 define("bitwise_right_shift(x: value, places: value)",
        "torch.bitwise_right_shift", shift("bitwise_right_shift", op.shift_right))
 local meta = core.meta

@@ -125,15 +125,19 @@ op{name = "logical_xor", nin = 2, type = "logic", cuda = "$1 != $2", flags = {"c
    ref = function(a, b) return 1 - eq(eq(a, 0), eq(b, 0)) end}
 op{name = "logical_not", type = "logic", cuda = "!$1", ref = function(a) return eq(a, 0) end}
 -- Of integers, bit by bit.
-local function bits(name, sign, ref)
-  op{name = name, nin = 2, type = "whole", cuda = "$1 " .. sign .. " $2",
+local function bits(name, cuda, ref)
+  op{name = name, nin = 2, type = "whole", cuda = cuda,
      ref = function(a, b) return ref(math.tointeger(a), math.tointeger(b)) end}
 end
-bits("bit_and", "&", function(a, b) return a & b end)
-bits("bit_or", "|", function(a, b) return a | b end)
-bits("bit_xor", "^", function(a, b) return a ~ b end)
-bits("shift_left", "<<", function(a, b) return wrapped(a << b) end)
-bits("shift_right", ">>", function(a, b) return a // (1 << b) end)
+bits("bit_and", "$1 & $2", function(a, b) return a & b end)
+bits("bit_or", "$1 | $2", function(a, b) return a | b end)
+bits("bit_xor", "$1 ^ $2", function(a, b) return a ~ b end)
+-- By places that an integer has not, all of it leaves, as PyTorch 2 has it.
+local function inside(b) return b >= 0 and b < 32 end
+bits("shift_left", "nn_shift_left($1, $2)",
+     function(a, b) return inside(b) and wrapped(a << b) or 0 end)
+bits("shift_right", "nn_shift_right($1, $2)",
+     function(a, b) return a // (1 << (inside(b) and b or 31)) end)
 op{name = "where", nin = 3, type = "where", cuda = "($1 ? $2 : $3)",
    ref = function(c, a, b) return where(c, a, b) end,
    grad = function(g, y, c, a, b) return nil, where(c, g, 0), where(c, 0, g) end}

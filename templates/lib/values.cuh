@@ -52,6 +52,9 @@ NN_DEV int nn_sub(int a, int b) { return int(unsigned(a) - unsigned(b)); }
 NN_DEV int nn_mul(int a, int b) { return int(unsigned(a) * unsigned(b)); }
 NN_DEV int nn_max(int a, int b) { return a > b ? a : b; }
 NN_DEV int nn_min(int a, int b) { return a < b ? a : b; }
+// By places that an integer has not, all of it leaves: 0, to the right its sign.
+NN_DEV int nn_shift_left(int a, int b) { return unsigned(b) < 32 ? int(unsigned(a) << b) : 0; }
+NN_DEV int nn_shift_right(int a, int b) { return a >> (unsigned(b) < 32 ? b : 31); }
 NN_DEV int nn_abs(int x) { return x < 0 ? nn_sub(0, x) : x; }
 
 // Python's: the quotient toward minus infinity, the rest with the sign of b. By 0: 0.

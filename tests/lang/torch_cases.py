@@ -553,6 +553,11 @@ section("more", {"x": floats(4, 5), "i": ints(100, 4, 5), "j": ints(100, 4, 5), 
     ("i:bitwise_left_shift(3):float()", lambda x, i, j, k, n, y, r, v, q: (i << 3).float()),
     ("i:bitwise_not():bitwise_right_shift(2):float()",
      lambda x, i, j, k, n, y, r, v, q: (~i >> 2).float()),
+    # PyTorch 1 leaves places that an integer has not undefined, 2 has these
+    ("i:bitwise_left_shift(j - 50):float()", lambda x, i, j, k, n, y, r, v, q:
+     torch.where((j >= 50) & (j < 82), i << (j - 50).clamp(0, 31), torch.zeros_like(i)).float()),
+    ("(30 - i):bitwise_right_shift(j - 50):float()", lambda x, i, j, k, n, y, r, v, q:
+     ((30 - i) >> torch.where((j >= 50) & (j < 82), j - 50, torch.full_like(i, 31))).float()),
     ("x:cummax(2)", lambda x, i, j, k, n, y, r, v, q: x.cummax(1)[0]),
     ("x:cummin()", lambda x, i, j, k, n, y, r, v, q: x.cummin(1)[0]),
     ("x:msort()", lambda x, i, j, k, n, y, r, v, q: x.msort()),

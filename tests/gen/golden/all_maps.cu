@@ -350,8 +350,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       const int bit_and = ((n + j)) & 3;
       const int bit_or = ((n + j)) | 3;
       const int bit_xor = ((n + j)) ^ 3;
-      const int shift_left = ((n + j)) << 3;
-      const int shift_right = ((n + j)) >> 3;
+      const int shift_left = nn_shift_left(((n + j)), 3);
+      const int shift_right = nn_shift_right(((n + j)), 3);
       const float uniform = nn_uniform(((n + j)), 1, 2, 3);
       const float normal = nn_normal(((n + j)), 1, 2, 3);
       int_pow_out[j] = int_pow;
