@@ -196,10 +196,13 @@ op{name = "floor", cuda = "nn_floor($1)", flags = {"exact"}, ref = function(x) r
 op{name = "ceil", cuda = "nn_ceil($1)", flags = {"exact"}, ref = function(x) return -floor(-x) end, grad = none}
 op{name = "trunc", cuda = "nn_trunc($1)", flags = {"exact"}, ref = function(x) return where(lt(x, 0), -floor(-x), floor(x)) end, grad = none}
 -- To the nearest whole number, of two the even one.
-op{name = "round", cuda = "nn_round($1)", flags = {"exact"}, ref = function(x)
+local function to_even(x) -- x >= 0
   local down = floor(x)
   local rest, odd = x - down, down - 2 * floor(down / 2)
   return down + where(eq(rest, 0.5), odd, lt(0.5, rest))
+end
+op{name = "round", cuda = "nn_round($1)", flags = {"exact"}, ref = function(x)
+  return where(lt(x, 0), -to_even(-x), where(eq(x, 0), x, to_even(x))) -- the sign stays, of 0 too
 end, grad = none}
 op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"lipschitz", "exact", "bounded"},
    ref = function(x) return lt(0, x) - lt(x, 0) end, grad = none}

@@ -61,6 +61,8 @@ section("arithmetic", {"a": a, "b": b, "r": floats(2, 3, 4, 5, low=0.1, high=3)}
     ("a:clip{min = -0.25}", lambda a, b, r: a.clamp(min=-0.25)),
     ("a:fmax(b)", lambda a, b, r: torch.fmax(a, b)),
     ("(a * 3):round()", lambda a, b, r: (a * 3).round()),
+    ("nn.atan2(a:round(), -1 - b:abs())", # the sign of a zero
+     lambda a, b, r: torch.atan2(a.round(), -1 - b.abs())),
     ("a:round{decimals = 1}", lambda a, b, r: a.round(decimals=1)),
     ("a:trunc()", lambda a, b, r: a.trunc()),
     ("a:frac()", lambda a, b, r: a.frac()),
