@@ -163,7 +163,6 @@ typedef struct Plan {
   char *arch;     // what it was scheduled for: sm_90a
   int64_t static_bytes, arena_bytes, init_bytes;
   int64_t arena_bound; // lower bound of arena_bytes: the most bytes alive at one time
-  int nops;            // ops of the model before fusion
   PlanTensor *tensors;
   int ntensors;
   PlanKernel *kernels;

@@ -105,6 +105,7 @@ typedef struct Run {
   Plan *plan;
   const PlanEntry *entry; // of the plan: --entry
   Tuning *tuning;         // null: the cost model alone chooses tiles
+  int ops;                // of the entry, as the model is written
   Totals fused, unfused;  // fused: of the lowering that runs
   Device *device;
   Arch arch; // of the device

@@ -107,7 +107,7 @@ static void print_summary(const Run *r) {
   const Plan *p = r->plan;
   printf("model     %s, %s, %s\n", p->model, p->dtype, p->lowering);
   print_device(r);
-  printf("kernels   %d ops -> %d kernels (unfused %d)\n", p->nops, r->fused.kernels,
+  printf("kernels   %d ops -> %d kernels (unfused %d)\n", r->ops, r->fused.kernels,
          r->unfused.kernels);
   printf("work      %s (unfused %s)\n", flops_text(r->fused.flops), flops_text(r->unfused.flops));
   printf("traffic   %s planned (unfused %s, %.2fx)\n", bytes_text((double)r->fused.bytes),

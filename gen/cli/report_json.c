@@ -108,7 +108,7 @@ int report_json(const Run *r, Error *err) {
       "{s:i s:s s:s s:s s:s s:s s:i s:o s:o s:I s:I s:I s:f s:f s:i s:i s:i s:o}", "schema_version",
       1, "model", r->plan->model, "dtype", r->plan->dtype, "lowering", r->plan->lowering, "arch",
       r->plan->arch, "device", r->device ? device_info(r->device)->name : "none", "ops",
-      r->plan->nops, "work", json_totals(&r->fused), "unfused", json_totals(&r->unfused),
+      r->ops, "work", json_totals(&r->fused), "unfused", json_totals(&r->unfused),
       "arena_bytes", (json_int_t)r->plan->arena_bytes, "arena_bound",
       (json_int_t)r->plan->arena_bound, "static_bytes", (json_int_t)r->plan->static_bytes,
       "generate_seconds", r->seconds_generate, "compile_seconds", r->jit->seconds, "compiled",

@@ -29,6 +29,15 @@ static Totals total(const Graph *g, int entry) {
   return t;
 }
 
+static int ops(const Graph *written, int entry) {
+  int count = 0;
+  for (int i = 0; i < written->nnodes; i++) {
+    const Node *n = written->nodes[i];
+    count += n->entry == entry && n->uses && n->op->cls != OpSource;
+  }
+  return count;
+}
+
 // The traffic of the unfused lowering, for comparison; compiled up to its schedule.
 static int compile_unfused(Run *r, Options options, Error *err) {
   Compiler c;
@@ -81,6 +90,7 @@ static int compile(Run *r, Error *err) {
   int entry;
   code = run_pick_entry(&r->compiler, r->cli->entry, &entry, err);
   if (code) return code;
+  r->ops = ops(r->compiler.original, entry);
   r->fused = total(r->compiler.graph, entry);
   r->entry = &r->plan->entries[1 + entry]; // behind init
   r->seconds_generate = now() - begin;

@@ -32,13 +32,10 @@ static void front_stage(Compiler *c) {
 
 static void shape_stage(Compiler *c) { // also keeps the model as written, for the oracle
   for (int i = 0; i < c->graph->nnodes; i++) shape_infer(c, c->graph->nodes[i]);
-  c->graph->nops = 0;
-  graph_count_uses(c->graph);
-  for (int i = 0; i < c->graph->nnodes; i++)
-    c->graph->nops += c->graph->nodes[i]->uses && c->graph->nodes[i]->op->cls != OpSource;
   find_fixed(c->graph);
   if (c->nentries > 1 || c->graph->nupdates) c->graph = graph_split(c->graph);
   c->original = c->graph;
+  graph_count_uses(c->original);
   for (int i = 0; i < c->graph->nnodes; i++) c->graph->nodes[i]->written = c->graph->nodes[i];
   c->graph = graph_copy(c->graph);
 }

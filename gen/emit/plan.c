@@ -258,7 +258,6 @@ Plan *plan_build(Compiler *c) {
   p->lowering = copy_text(c->options.lowering);
   p->dtype = copy_text(c->options.dtype);
   p->arch = copy_text(c->options.arch->name);
-  p->nops = g->nops;
   p->tensors = base_alloc((size_t)most, sizeof *p->tensors);
   p->kernels = base_alloc((size_t)g->ngroups, sizeof *p->kernels);
   p->entries = base_alloc((size_t)c->nentries + 1, sizeof *p->entries);

@@ -90,7 +90,6 @@ static bool stays_unused(const Node *n) {
 Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in), void *scratch) {
   graph_count_uses(g);
   Graph *to = graph_new(g->c, g->model);
-  to->nops = g->nops;
   to->scratch = scratch;
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];

@@ -126,7 +126,7 @@ struct Graph {
   int nnodes, noutputs, nupdates, ninstead;
   Group **groups; // in launch order
   Names *symbols; // of kernels
-  int ngroups, nops; // nops: of the model as written
+  int ngroups;
   void *scratch; // of the pass that makes the graph
 };
 

@@ -91,6 +91,5 @@ Graph *graph_split(Graph *g) {
   }
   free(s.copy);
   free(needed);
-  s.to->nops = g->nops;
   return s.to;
 }

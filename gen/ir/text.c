@@ -277,6 +277,5 @@ Graph *text_read(Compiler *c, const char *text) {
     }
   }
   graph_count_uses(g);
-  g->nops = g->nnodes;
   return g;
 }

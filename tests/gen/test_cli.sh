@@ -36,6 +36,16 @@ labels() {
     build/nngen models/lenet.lua --quiet --json --labels "$work/names" >"$work/j" &&
     [ "$(grep -c '"label": "digit ' "$work/j")" = 5 ]
 }
+ops_of_entry() { # counted are those of the entry that runs
+  cat >"$work/two.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {4})
+nn.output("y", x:exp())
+nn.entry("other", function() nn.output("z", x:exp() + x) end)
+LUA
+  build/nngen "$work/two.lua" --quiet | grep -q ' 1 ops -> 1 kernels' &&
+    build/nngen "$work/two.lua" --entry other --quiet | grep -q ' 2 ops -> 1 kernels'
+}
 not_finite() { # NaN and infinity are no JSON: null
   echo 'local nn = require "nn"; nn.output("y", nn.input("x", {10}) / 0)' >"$work/inf.lua"
   seq 1 10 >"$work/names"
@@ -126,6 +136,7 @@ terms() { # of every kernel: the largest bound and what comes on top are less, a
 }
 ok "terms of what maps, pools, rows and products take" terms models/lenet.lua
 ok "terms of what attention takes" terms models/block.lua --dtype fp16
+ok "ops of the entry alone are counted" ops_of_entry
 ok "terms of what a step takes" terms models/autoencoder.lua --dtype bf16 --entry train
 ok "show --plan --json" is_json kernels build/nngen show models/mlp.lua --plan --json
 cat >"$work/long.lua" <<'LUA'
