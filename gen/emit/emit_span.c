@@ -75,14 +75,26 @@ static SpanValue loaded(SpanText *t, const Node *n, const SpanIndex *at) {
   return defined(t, n->op->name, arena_printf(t->arena, "span_at(double(%s))", value), false);
 }
 
+// What n, which converts it, makes of a value (span_converted).
+static const char *converted(SpanText *t, const Node *n, SpanValue of) {
+  Dtype from = n->in[0]->type.dtype, to = (Dtype)n->attr.dtype;
+  double least, most;
+  if (from == to) return of.text;
+  if (to == DtBool) return arena_printf(t->arena, "span_bool(%s)", of.text);
+  if (!strchr(of.text, '(') && to == DtF32) // a name, as it stands there several times
+    return arena_printf(t->arena, "span_near(%s, %s, %s)", of.text, of.text, of.text);
+  if (to == DtF32) return of.text; // a number, or nothing is known
+  if (!span_holds(to, &least, &most)) return "span_unknown()";
+  return arena_printf(t->arena, "span_cut(%s, %.0f, %.0f)", of.text, least, most);
+}
+
 static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
   SpanValue in[MaxInputs];
   const char *text[kMostCodes + MaxInputs];
   Span span[MaxInputs];
   const Traced *k = program_of(t->e->c, n->op);
   bool constant = true, key = false, converts = n->op->typing == TypeConvert;
-  if (!k->ok || (converts && (Dtype)n->attr.dtype != DtF32 && dtype_is_float(n->in[0]->type.dtype)))
-    return unknown;
+  if (!k->ok) return unknown;
   for (int i = 0; i < n->nin; i++) {
     const Type *of = &n->in[i]->type;
     SpanIndex to[MaxRank];
@@ -94,6 +106,7 @@ static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
   }
   if (constant) {
     Span s = span_run(&k->program, span, span_of_floats(n));
+    if (converts) s = span_converted(n->in[0]->type.dtype, (Dtype)n->attr.dtype, s);
     if (span_is_open(s)) return unknown;
     if (s.lo == s.hi) return (SpanValue){.text = number(t, s.lo), .constant = true, .span = s};
   }
@@ -117,6 +130,10 @@ static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
     if (strlen(*to) > kMostText) *to = defined(t, n->op->name, *to, key).text;
   }
   const char *result = text[n->nin + k->program.nsteps - 1];
+  if (converts) result = converted(t, n, in[0]);
+  if (n->op->wraps && span_wraps(t->e->g, n))
+    result = arena_printf(t->arena, "span_cut(%s, %.0f, %.0f)", result, (double)INT32_MIN,
+                          (double)INT32_MAX);
   if (!strchr(result, '(')) return (SpanValue){.text = result, .key = key};
   return defined(t, n->op->name, result, key);
 }

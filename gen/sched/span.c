@@ -151,6 +151,22 @@ Span span_run(const Program *p, const Span *in, bool floats) {
   return value[p->nin + p->nsteps - 1];
 }
 
+bool span_holds(Dtype to, double *least, double *most) {
+  bool byte = to == DtU8, whole = byte || type_compute(to) == DtI32;
+  *least = byte ? 0 : INT32_MIN, *most = byte ? 255 : INT32_MAX;
+  return whole && to != DtBool;
+}
+
+Span span_converted(Dtype from, Dtype to, Span s) {
+  double least, most;
+  if (from == to) return s;
+  if (to == DtBool) return truth(span_true(s), !span_false(s));
+  if (to == DtF32) return near(s, s, s);
+  if (!span_holds(to, &least, &most)) return span_any(); // 16 bits, in which whole numbers round
+  Span cut = {trunc(s.lo), trunc(s.hi)};
+  return cut.lo >= least && cut.hi <= most ? cut : (Span){least, most};
+}
+
 bool span_follow(const Node *move, int *from) {
   const Type *in = &move->in[0]->type, *out = &move->type;
   if (move->op->cls != OpMove || move->nin != 1) return false;
@@ -214,8 +230,7 @@ static Span of_map(Walk *w, const Node *n, const Span *at) {
   bool whole = type_compute(n->type.dtype) == DtI32;
   w->wraps = whole && !(s.lo >= INT32_MIN && s.hi <= INT32_MAX);
   if (w->wraps) return in_memory(n);
-  if (converts && (Dtype)n->attr.dtype == DtI32) return (Span){trunc(s.lo), trunc(s.hi)};
-  return converts && (Dtype)n->attr.dtype != DtF32 ? in_memory(n) : s;
+  return converts ? span_converted(n->in[0]->type.dtype, (Dtype)n->attr.dtype, s) : s;
 }
 
 static Span span_at(Walk *w, const Node *n, const Span *at) {

@@ -60,31 +60,62 @@ Node *choice_plain(Graph *to, Node *n) {
 
 // ---- the lowest number for a score -------------------------------------------------------------
 
-enum { kMostRows = 16384, kMostAsked = 32 }; // rows that are looked at; nodes of a condition
+enum { kMostRows = 65536, kMostAsked = 32 }; // rows that are looked at; nodes of a condition
 
-// The value of n, made of positions and numbers, at a row and a key of scores; false: it is made of
-// something else.
-static bool value_at(Graph *to, const Node *n, int64_t row, int64_t key, int *left, double *v) {
+// Where the element of `move` at these places is in what it moves.
+static void place_before(const Node *move, const int64_t *at, int64_t *in) {
+  const Type *t = &move->in[0]->type;
+  int64_t i = 0;
+  for (int d = 0; d < move->type.rank; d++) i = i * move->type.dim[d] + at[d];
+  for (int d = t->rank - 1; d >= 0; d--) {
+    if (move->op->form == MoveReshape) in[d] = i % t->dim[d], i /= t->dim[d];
+    if (move->op->form == MovePermute) in[move->attr.dims[d]] = at[d];
+    if (move->op->form == MoveSlice) in[d] = at[d] + move->attr.dims[d];
+  }
+}
+
+static bool is_move(const Node *n) {
+  return n->op->cls == OpMove && n->nin == 1 && n->op->form <= MoveSlice;
+}
+
+// The value at these places of n, which is made of positions and numbers; false: it is made of
+// something else. A score that a choice takes counts as 0.
+static bool value_at(Graph *to, const Node *n, const int64_t *at, int *left, double *v) {
   double in[MaxInputs];
-  const Type *t = &n->type;
-  for (int d = 0; d < t->rank - 2; d++)
-    if (t->dim[d] > 1) return false;
+  int64_t from[MaxRank];
   if (--*left < 0) return false;
   if (simp_is_const(n)) return *v = n->attr.value, true;
-  if (n->op->cls == OpSource && n->op->form == SourceIndex) {
-    int64_t at = n->attr.axis == t->rank - 1 ? key : n->attr.axis == t->rank - 2 ? row : 0;
-    return *v = t->dim[n->attr.axis] > 1 ? (double)at : 0, true;
+  if (n->op->cls == OpSource && n->op->form == SourceIndex)
+    return *v = (double)at[n->attr.axis], true;
+  if (is_move(n)) {
+    place_before(n, at, from);
+    return value_at(to, n->in[0], from, left, v);
   }
   if (n->op->cls != OpMap || n->op->typing == TypeDraw) return false;
-  for (int i = 0; i < n->nin; i++)
-    if (!value_at(to, n->in[i], row, key, left, &in[i])) return false;
+  for (int i = 0; i < n->nin; i++) {
+    const Type *t = &n->in[i]->type;
+    for (int d = 0; d < t->rank; d++) from[d] = t->dim[d] > 1 ? at[d + n->type.rank - t->rank] : 0;
+    if (i && is_choice(n) && (i == 1) != (in[0] != 0))
+      in[i] = 0; // it is not taken
+    else if (!value_at(to, n->in[i], from, left, &in[i])) {
+      if (!i || !is_choice(n)) return false;
+      in[i] = 0;
+    }
+  }
   return fold_map(to->c, n, in, v);
 }
 
-// Is c `when` somewhere in each row of scores?
-static bool in_each_row(Graph *to, const Node *c, const Type *scores, bool when) {
+static bool is_low(double v) {
+  return v <= -1e38;
+}
+
+// Has each row of scores some place that is not hidden? Hidden are those where n is the lowest
+// number, or, if it is a condition, `when`.
+static bool in_each_row(Graph *to, const Node *n, const Type *scores, bool when) {
   int64_t rows = scores->dim[scores->rank - 2], keys = scores->dim[scores->rank - 1];
-  bool each = rows <= kMostRows;
+  int first = n->type.rank - 2; // the dimension of rows
+  bool each = rows <= kMostRows && first >= 0;
+  for (int d = 0; d < first; d++) each = each && n->type.dim[d] == 1;
   for (int64_t r = 0; r < rows && each; r++) {
     const int64_t own = r + keys - rows, places[] = {own, r, 0, keys - 1};
     bool found = false;
@@ -92,8 +123,11 @@ static bool in_each_row(Graph *to, const Node *c, const Type *scores, bool when)
       int left = kMostAsked;
       double v;
       int64_t key = places[i] < 0 ? 0 : places[i] < keys ? places[i] : keys - 1;
-      if (!value_at(to, c, r, key, &left, &v)) return false;
-      found = (v != 0) == when;
+      int64_t at[MaxRank] = {0};
+      at[first] = n->type.dim[first] > 1 ? r : 0;
+      at[first + 1] = n->type.dim[first + 1] > 1 ? key : 0;
+      if (!value_at(to, n, at, &left, &v)) return false;
+      found = n->type.dtype == DtBool ? (v != 0) != when : !is_low(v);
     }
     each = found;
   }
@@ -101,7 +135,7 @@ static bool in_each_row(Graph *to, const Node *c, const Type *scores, bool when)
 }
 
 static bool is_lowest(const Node *n) {
-  return is_scalar(n) && dtype_is_float(n->type.dtype) && n->attr.value <= -1e38 &&
+  return is_scalar(n) && dtype_is_float(n->type.dtype) && is_low(n->attr.value) &&
          !isinf(n->attr.value);
 }
 
@@ -124,20 +158,28 @@ static bool is_plain(const Node *n, int *left) {
   return plain;
 }
 
-// The choice with minus infinity where it takes the lowest number, if each row of scores has
-// others; null: it has not, or takes none.
-static Node *with_infinity(Graph *to, Node *choice, const Type *scores) {
+// What n is of x in the place of `was`, with moves alone between.
+static Node *moved_alike(Graph *to, const Node *n, const Node *was, Node *x) {
+  if (n == was) return x;
+  Node *in = moved_alike(to, n->in[0], was, x);
+  return simp_make(to, n->op, 1, &in, &n->attr, n);
+}
+
+// Scores, or what is added to them, with minus infinity where a choice takes the lowest number, if
+// each row has others; null: it has not, or n is no such choice, whatever moves are behind it.
+static Node *with_infinity(Graph *to, Node *n, const Type *scores) {
+  Node *choice = n;
+  int left = kMostAsked;
+  while (is_move(choice)) choice = choice->in[0];
   if (!is_choice(choice)) return NULL;
-  for (int side = 1; side <= 2; side++) {
-    int left = kMostAsked;
-    Node *lowest = choice->in[side], *in[3] = {choice->in[0], choice->in[1], choice->in[2]};
-    if (!is_lowest(lowest) || !is_plain(choice->in[3 - side], &left) ||
-        !in_each_row(to, choice->in[0], scores, side == 2)) continue;
-    Type scalar = type_make(lowest->type.dtype, 0, NULL);
-    in[side] = simp_const(to, -INFINITY, &scalar, lowest);
-    return simp_make(to, choice->op, 3, in, NULL, choice);
-  }
-  return NULL;
+  int side = is_lowest(choice->in[1]) ? 1 : 2;
+  Node *lowest = choice->in[side], *in[3] = {choice->in[0], choice->in[1], choice->in[2]};
+  if (!is_lowest(lowest) || !is_plain(choice->in[3 - side], &left) ||
+      !in_each_row(to, n == choice ? in[0] : n, scores, side == 1))
+    return NULL;
+  Type scalar = type_make(lowest->type.dtype, 0, NULL);
+  in[side] = simp_const(to, -INFINITY, &scalar, lowest);
+  return moved_alike(to, n, choice, simp_make(to, choice->op, 3, in, NULL, choice));
 }
 
 // exp(x - max(x)), where x is scores of which some are the lowest number: of a row that has others

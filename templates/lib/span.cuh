@@ -101,6 +101,16 @@ __device__ inline Span span_where(Span c, Span a, Span b) {
   return {span_min(a.lo, b.lo), span_max(a.hi, b.hi), a.nan || b.nan};
 }
 
+// Conversions: to bool; to integers of `least` to `most`, which cut toward zero, and wrap.
+__device__ inline Span span_bool(Span a) {
+  return {span_true(a) && !a.nan ? 1. : 0., span_false(a) ? 0. : 1.};
+}
+__device__ inline Span span_cut(Span a, double least, double most) {
+  const double lo = a.lo < 0 ? -span_floor(-a.lo) : span_floor(a.lo),
+               hi = a.hi < 0 ? -span_floor(-a.hi) : span_floor(a.hi);
+  return lo >= least && hi <= most && !a.nan ? Span{lo, hi} : Span{least, most};
+}
+
 // The digit of the numbers lo to hi that counts in steps of `below` up to `size`.
 __device__ inline Span span_digit(int lo, int hi, int below, int size) {
   const int first = lo / below, last = hi / below;

@@ -17,9 +17,26 @@ local forms = {
   end,
   lowest = function() return nn.where(key:le(row), s, min) end,
   lowest_added = function() return (s / 50):tanh() * 50 + nn.triu(nn.full({N, N}, min), 1) end,
+  lowest_by_batch = function() return s + nn.where(key:le(row), 0, min):reshape{1, 1, N, N} end,
+  lowest_filled = function() -- as models of Hugging Face have it
+    local at = nn.arange(N)
+    return s:masked_fill(at:unsqueeze(1):gt(at:unsqueeze(-1)):view(1, 1, N, N), min)
+  end,
   strict = function() return nn.where(key:lt(row), s, min) end, -- the first row sees none
   twice = function() -- some rows see none
     return nn.where(key:le(row), s, min) + nn.where(key:gt(row + 5), 0, min)
+  end,
+  -- conditions of positions that are converted or leave 32 bits, which wraps or rounds them
+  bytes = function() return nn.where((row - key):to("u8"):lt(20), s, -math.huge) end,
+  halves = function() return nn.where((row * 1000):to("f16"):ge(key * 1000), s, -math.huge) end,
+  brain = function()
+    return nn.where((row * 9):bfloat16():eq((key * 9):bfloat16()), s, -math.huge)
+  end,
+  cut = function()
+    return nn.where(((row - key):to("f32") / 50):to("i32"):eq(0), s, -math.huge)
+  end,
+  wrapped = function()
+    return nn.where((row * 100000000):gt(key):logical_or(key:eq(row)), s, -math.huge)
   end,
   logarithm = function() return s + nn.log(nn.tril(ones)) end,
 }
