@@ -49,7 +49,7 @@ static SpanValue defined(SpanText *t, const char *word, const char *text, bool k
   return (SpanValue){.text = name, .key = key};
 }
 
-// Of a value in memory: it is read at its index, or at all of one range.
+// Of a value in memory, or in a table there: it is read at its index, or at all of one range.
 static SpanValue loaded(SpanText *t, const Node *n, const SpanIndex *at) {
   const SpanIndex *range = NULL;
   Index index[MaxRank];
@@ -141,7 +141,7 @@ static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
 static SpanValue of_move(SpanText *t, const Node *n, const SpanIndex *at) {
   int from[MaxRank];
   SpanIndex in[MaxRank];
-  if (!span_follow(n, from)) return unknown;
+  if (!span_follow(n, from)) return loaded(t, n, at); // of a table, by ids that are computed
   for (int d = 0; d < n->in[0]->type.rank; d++) {
     in[d] = from[d] < 0 ? (SpanIndex){.text = "0"} : at[from[d]];
     int64_t shift = n->op->form == MoveSlice ? n->attr.dims[d] : 0;

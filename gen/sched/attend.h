@@ -87,6 +87,7 @@ typedef struct Masking {
     bool holds;
   } condition[kMostConditions];
   int count;
+  bool untold; // there are such, but none tells tiles apart
 } Masking;
 
 typedef struct TileShares { // tiles of all rows and keys, as far as is known before tensors are

@@ -28,7 +28,7 @@ static bool tells(const Group *g, const Node *n, const int *kinds) {
   for (int d = 0; d < n->type.rank; d++)
     rows = rows || (n->type.dim[d] > 1 && kinds[d] == DimRow),
     keys = keys || (n->type.dim[d] > 1 && kinds[d] == DimKey);
-  if (n->group != g) return !(rows && keys);
+  if (n->group != g || n->op->cls == OpMove) return !(rows && keys); // the latter: of a table
   for (int i = 0; n->op->cls == OpMap && i < n->nin && !found; i++) {
     const Type *t = &n->in[i]->type;
     for (int d = 0; d < t->rank; d++)
@@ -101,7 +101,7 @@ Masking attend_masking(const Group *g, const Attending *a) {
       of[d] = c->type.dim[d] == 1 ? DimExact : kinds[d + below];
     telling = telling || tells(g, c, of);
   }
-  if (!telling) m.count = 0;
+  if (!telling) m.untold = m.count > 0, m.count = 0;
   return m;
 }
 
@@ -134,7 +134,7 @@ static void count_tile(const Group *g, const Attending *a, const Masking *maskin
   Span at[MaxRank];
   for (int d = 0; d < t->rank; d++) at[d] = dim_span(a, d, first, last);
   Span score = span_of(g, g->attention->score, at);
-  bool plain = true;
+  bool plain = !masking->untold;
   for (int i = 0; i < masking->count; i++) {
     const Node *c = masking->condition[i].node;
     Span of[MaxRank];
@@ -165,7 +165,7 @@ TileShares attend_tiles(const Group *g, const Attending *a, const Tile *t) {
   int64_t batches = batches_differ(a, &masking) ? a->batch : 1;
   TileShares s = {0};
   if (!masking.count || rows * keys * batches > kMostCounted) {
-    *(masking.count ? &s.mixed : &s.plain) = (double)(rows * keys * a->batch);
+    *(masking.count || masking.untold ? &s.mixed : &s.plain) = (double)(rows * keys * a->batch);
     return s;
   }
   for (int64_t b = 0; b < batches; b++)

@@ -26,6 +26,14 @@ local forms = {
   twice = function() -- some rows see none
     return nn.where(key:le(row), s, min) + nn.where(key:gt(row + 5), 0, min)
   end,
+  documents = function() -- sees those of its own
+    local of = nn.input("of", {N}, {dtype = "i32", below = 4})
+    return nn.where(of:reshape{N, 1}:eq(of:reshape{1, N}), s, -math.huge)
+  end,
+  gathered = function()
+    local of = nn.input("of", {N}, {dtype = "i32", below = 4})
+    return nn.where(of:gather(row):eq(of:gather(key)), s, -math.huge)
+  end,
   -- conditions of positions that are converted or leave 32 bits, which wraps or rounds them
   bytes = function() return nn.where((row - key):to("u8"):lt(20), s, -math.huge) end,
   halves = function() return nn.where((row * 1000):to("f16"):ge(key * 1000), s, -math.huge) end,

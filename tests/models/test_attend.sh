@@ -67,7 +67,21 @@ same_rows() { # rows that see no key, fused and not
       --lowering unfused &&
     $python tests/models/compare_npy.py "$work/unfused" "$work/fused" 1e-5
 }
+counted_skips() { # ids that stand in a tensor, or are gathered from it, hide the same tiles
+  local form
+  $python -c 'import numpy, sys
+numpy.save(sys.argv[1], numpy.repeat(numpy.arange(4, dtype="i4"), 75))' "$work/of.npy"
+  for form in documents gathered; do
+    build/nngen tests/models/masks.lua --quiet --count --device sim --input of="$work/of.npy" \
+      --set form=$form | awk '/^counted/ { on = 1 } on && /^matmul/ { print $(NF - 2) }' \
+      >"$work/$form" # MFLOP
+  done
+  cat "$work/documents" "$work/gathered"
+  diff "$work/documents" "$work/gathered" &&
+    awk '$1 > 0 && $1 < 14 { n++ } END { exit n != 1 }' "$work/documents" # of 28
+}
 if python_with numpy; then
+  [ "$NNGEN_DEVICE" = sim ] && ok "tiles of other documents are skipped" counted_skips
   ok "and all keys of such a row count" same_rows strict
   for form in bytes halves brain cut wrapped; do
     ok "no tile is skipped that a condition shows: $form" same_rows $form
