@@ -22,6 +22,7 @@ typedef struct Attending {
   bool takes_in;         // weights are made of more than products and floats of rows and keys,
   bool takes_matrix;     // of a number of each row and key
   int beside;            // conditions and functions of many instructions beside these numbers
+  int numbers;           // values of rows, of keys and of all scores that these are made of
   bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
   int64_t looped;                  // over so many batches, the innermost ones
 } Attending;
@@ -45,6 +46,7 @@ typedef struct Loaders {
 Loaders attend_loaders(const Attending *a, const Tile *t);
 bool attend_unit_legal(const Attending *a, const Tile *t, const Arch *arch);
 bool attend_fits(const Attending *a, const Tile *t, int lanes);
+bool attend_is_wide(const Attending *a); // may it take more registers than there are?
 int attend_warps(const Tile *t);       // that compute
 int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
 int attend_smem(const Attending *a, const Tile *t);                     // bytes

@@ -264,9 +264,20 @@ static int draw_registers(const Attending *a, const Tile *t) {
   return most + (many ? unit_of(t)->drawn_too : 0);
 }
 
+// And many values of rows, of keys and of all scores, with what is derived of them.
+static int number_registers(const Attending *a) {
+  enum { kFew = 4, kFewOfWeights = 6, kOfNumber = 6, kOfWeights = 8 };
+  if (a->softmax) return a->numbers > kFew ? kOfNumber * a->numbers : 0;
+  return a->numbers > kFewOfWeights ? kOfWeights * a->numbers : 0;
+}
+
 int attend_registers(const Attending *a, const Tile *t) {
   return unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs +
-         draw_registers(a, t);
+         draw_registers(a, t) + number_registers(a);
+}
+
+bool attend_is_wide(const Attending *a) {
+  return a->draws || number_registers(a) > 0;
 }
 
 // Registers for a thread's copies of so many rows, whose places in memory and in shared memory are

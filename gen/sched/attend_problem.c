@@ -90,16 +90,35 @@ static int joined_issue(const Group *g) {
   return count;
 }
 
+// Instructions of the maps that make a score, beside its scale and the conditions that plain tiles
+// are computed without.
+static int expression_issue(const Group *g) {
+  const Node *score = g->attention->score;
+  const Type *t = &score->type;
+  int64_t matrix = t->dim[t->rank - 2] * t->dim[t->rank - 1];
+  int issue = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool each = n->op->cls == OpMap && n->id <= score->id && type_count(&n->type) >= matrix;
+    bool scale = n->op->flags & FlagMul && node_is_literal(n->in[1]);
+    if (each && !scale && n->type.dtype != DtBool && n->op->typing != TypeWhere &&
+        n->op->typing != TypeDraw)
+      issue += n->op->flops;
+  }
+  return issue;
+}
+
 // Instructions of a score, but for products: the softmax's, or those of the maps that weigh.
 static int score_issue(const Group *g, bool softmax) {
   enum { kExponential = 2, kSoftmax = 5 }; // kSoftmax: scale, largest, power, sum, half a pack
   int issue = 1 - (softmax ? 0 : joined_issue(g)); // half a pack, half a load of a row's value
-  for (int i = 0; i < g->nnodes && !softmax; i++) {
+  if (softmax) return kSoftmax + expression_issue(g);
+  for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool map = n->op->cls == OpMap && type_same_shape(&n->type, &g->attention->score->type);
     if (map && n->id < g->anchor->id) issue += n->op->flags & FlagExp ? kExponential : n->op->flops;
   }
-  return softmax ? kSoftmax : issue;
+  return issue;
 }
 
 // Is the score its product, times a number, below conditions that compare positions with positions,
@@ -118,6 +137,21 @@ static bool is_simple(const Group *g, const Node *n) {
   for (int i = 0; i < n->nin; i++)
     if (!is_simple(g, n->in[i])) return false;
   return true;
+}
+
+// Values of rows, of keys and of all scores that these are made of, beside heads: a thread keeps
+// those of its own.
+static int count_numbers(const Group *g) {
+  int count = 0;
+  for (int i = 0; i < g->ninputs; i++) {
+    const Node *n = g->inputs[i];
+    int large = 0; // dimensions of rows, keys, elements of heads
+    for (int d = n->type.rank - 2; d < n->type.rank; d++) large += d >= 0 && n->type.dim[d] > 1;
+    count += large < 2;
+  }
+  for (int i = 0; i < g->nnodes; i++)
+    count += g->nodes[i]->op->cls == OpMove && type_count(&g->nodes[i]->type) == 1;
+  return count;
 }
 
 // Conditions, and functions of many instructions, beside those of the numbers that are drawn.
@@ -250,6 +284,7 @@ Attending attend_problem(const Group *g) {
   a.simple = a.softmax && is_simple(g, attention->score);
   for (int i = 0; i < g->nnodes; i++) a.draws = a.draws || g->nodes[i]->op->typing == TypeDraw;
   a.beside = count_beside(g);
+  a.numbers = count_numbers(g);
   bool *seen = base_alloc((size_t)g->graph->nnodes + 1, sizeof *seen);
   find_taken(g, &a, g->anchor->in[0], seen);
   free(seen);

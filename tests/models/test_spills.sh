@@ -16,6 +16,7 @@ one() { # one ARCH DTYPE SETTINGS...
 }
 one sm_80 fp16 bias=true D=64 N=2048
 one sm_100a fp16 dropout=0.1 D=64 N=2048
+one sm_90a fp16 spans=4 D=16 N=2048
 if long; then
   one sm_100a fp16 lengths=true documents=true D=128 N=2048
   one sm_100a fp16 lengths=true documents=true D=96 N=2048
