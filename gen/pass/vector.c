@@ -1,7 +1,7 @@
-// vector.c: products of a matrix and a vector (as many as there are), and of two vectors. Each
-// element of the matrix is used once: an mma tile would be empty but for one row. They are written
-// as products that are added up along k, where k is innermost in both operands and a row of
-// rowwise.cu; where k is 1, there is nothing to add up.
+// vector.c: products of a matrix and a vector (as many as there are), of two vectors, and of many
+// pairs of small matrices. Each element of the matrix is used once, or a few times: an mma tile would
+// be empty but for a row, or a corner. They are written as products that are added up along k, in
+// the order in which the matrix lies; where k is 1, there is nothing to add up.
 #include "pass.h"
 
 // Takes the place of n: its type, and its uses.
@@ -18,18 +18,37 @@ static Node *multiply(Graph *to, Node *n, Node *a, Node *b) {
   return made;
 }
 
-// The sum over dimension k of a * b, which is never in memory.
+static bool is_innermost(const Node *n, int d) {
+  int64_t stride[MaxRank];
+  type_strides(&n->type, stride);
+  return stride[d] <= 1;
+}
+
+// The dimensions of t in the order of those of `matrix`, its last ones; k innermost, if it is there.
+static void order_as(Type *t, const Node *matrix, int k) {
+  int before = t->rank - matrix->type.rank, at = before;
+  bool innermost = is_innermost(matrix, k - before);
+  for (int d = 0; d < before; d++) t->order[d] = (uint8_t)d;
+  for (int i = 0; i < matrix->type.rank; i++) {
+    int d = before + (innermost ? i : matrix->type.order[i]);
+    if (!innermost || d != k) t->order[at++] = (uint8_t)d;
+  }
+  if (innermost) t->order[at] = (uint8_t)k;
+}
+
+// The sum over dimension k of a * b, which is never in memory; a: the matrix.
 static Node *sum_products(Graph *to, Node *n, Node *a, Node *b, int k) {
   Node *products = multiply(to, n, a, b);
-  Type *t = &products->type;
-  t->dtype = DtF32;
-  for (int d = 0, at = 0; d < t->rank; d++) // k innermost
-    if (d != k) t->order[at++] = (uint8_t)d;
-  t->order[t->rank - 1] = (uint8_t)k;
+  products->type.dtype = DtF32;
+  order_as(&products->type, a, k);
   products->uses = 1;
   Node *sum = graph_add(to, op_need(to->c, "reduce_sum"), 1, &products, &(Attr){.axes = 1 << k}, n);
   shape_infer(to->c, sum);
-  return instead(n, sum);
+  if (sum->type.rank == n->type.rank) return instead(n, sum);
+  Attr attr = {0};
+  for (int d = 0; d < n->type.rank; d++) attr.dims[d] = n->type.dim[d];
+  sum->uses = 1;
+  return instead(n, graph_move(to, "reshape", sum, n->type.rank, &attr));
 }
 
 // (..., K, 1) of (..., 1, K), and the other way round: it lies the same.
@@ -42,10 +61,28 @@ static Node *turned(Graph *to, Node *x) {
   return graph_move(to, "permute", x, rank, &attr);
 }
 
-static bool k_innermost(const Node *n, int k) {
-  int64_t stride[MaxRank];
-  type_strides(&n->type, stride);
-  return stride[k] <= 1;
+// x with a dimension of size 1 before its dimension `at`.
+static Node *unsqueezed(Graph *to, Node *x, int at) {
+  Attr attr = {0};
+  for (int d = 0; d <= x->type.rank; d++)
+    attr.dims[d] = d == at ? 1 : x->type.dim[d - (d > at)];
+  return graph_move(to, "reshape", x, x->type.rank + 1, &attr);
+}
+
+static bool lies_plain(const Node *x) {
+  Type plain = type_make(x->type.dtype, x->type.rank, x->type.dim);
+  return type_same_order(&plain, &x->type);
+}
+
+// Are they so many pairs of matrices so small that tiles would be empty but for a corner?
+static bool are_small(const Node *n, int64_t k) {
+  enum { kSide = 8, kDepth = 256, kBatch = 256 };
+  const Type *x = &n->in[0]->type, *w = &n->in[1]->type, *t = &n->type;
+  bool matrices = t->rank > 2 && t->rank < MaxRank && x->rank == t->rank && w->rank == t->rank;
+  if (!matrices || !lies_plain(n->in[0]) || !lies_plain(n->in[1])) return false;
+  int64_t rows = t->dim[t->rank - 2], columns = t->dim[t->rank - 1];
+  return rows <= kSide && columns <= kSide && k <= kDepth &&
+         type_count(t) / (rows * columns) >= kBatch;
 }
 
 // What takes the place of product n, whose operands lie as they will: itself, where it is none of
@@ -53,11 +90,11 @@ static bool k_innermost(const Node *n, int k) {
 Node *vector_product(Graph *to, Node *n) {
   if (n->op->form != FormMatmul) return n;
   Node *x = n->in[0], *w = n->in[1];
-  int rx = x->type.rank, rw = w->type.rank, rank = n->type.rank;
+  int rx = x->type.rank, rank = n->type.rank;
   int64_t k = x->type.dim[rx - 1], multiplies = type_count(&n->type) * k;
   if (k == 1) return instead(n, multiply(to, n, x, w));
-  if (!k_innermost(x, rx - 1) || !k_innermost(w, rw - 2)) return n;
   if (type_count(&w->type) == multiplies) return sum_products(to, n, w, turned(to, x), rank - 2);
   if (type_count(&x->type) == multiplies) return sum_products(to, n, x, turned(to, w), rank - 1);
-  return n;
+  if (!are_small(n, k)) return n;
+  return sum_products(to, n, unsqueezed(to, w, rank - 2), unsqueezed(to, x, rank), rank - 1);
 }

@@ -1,8 +1,9 @@
 // simp_sums.c: rules of simp.c about sums: what can stand outside of one, and sums that one sweep
-// finds beside another reduction.
+// finds beside another reduction; windows that are reductions.
 #include "simp.h"
 
 #include <math.h>
+#include <string.h>
 
 bool sum_of_floats(const Node *n) {
   return n->op->cls == OpReduce && n->op->flags & FlagAdd && dtype_is_float(n->in[0]->type.dtype);
@@ -220,4 +221,41 @@ Node *sum_joins_product(Graph *to, Node *n) {
     return simp_make(to, op_need(to->c, "mul"), 2, in, NULL, n);
   }
   return NULL;
+}
+
+// ---- windows -----------------------------------------------------------------------------------
+
+// The reduction that combines elements as a window does; null: there is none.
+static const Op *reduction_like(const Compiler *c, const Op *window) {
+  for (int i = 0; i < c->nops; i++) {
+    const Op *op = c->ops[i];
+    if (op->cls == OpReduce && op->cuda && op->init && !strcmp(op->cuda, window->cuda) &&
+        !strcmp(op->init, window->init))
+      return op;
+  }
+  return NULL;
+}
+
+// Windows that lie side by side and are all of a picture, or large, are reductions of its
+// dimensions, each seen as two.
+Node *window_reduced(Graph *to, Node *n) {
+  enum { kSmall = 64 }; // elements of windows that stay
+  const Attr *a = &n->attr;
+  const Type *t = &n->in[0]->type;
+  if (n->op->cls != OpWindow || n->nin != 1 || t->rank != 4) return NULL;
+  bool apart = true, whole = true;
+  for (int i = 0; i < 2; i++) {
+    int64_t size = t->dim[2 + i], kernel = a->kernel[i];
+    whole = whole && kernel == size;
+    apart = apart && a->dilation[i] == 1 && !a->pad[i] && !a->pad[i + 2] && size % kernel == 0 &&
+            (kernel == size || a->stride[i] == kernel);
+  }
+  const Op *op = apart && n->op->cuda && n->op->init ? reduction_like(to->c, n->op) : NULL;
+  if (!op || (!whole && a->kernel[0] * a->kernel[1] < kSmall)) return NULL;
+  int64_t rows = t->dim[2] / a->kernel[0], columns = t->dim[3] / a->kernel[1];
+  const int64_t seen[] = {t->dim[0], t->dim[1], rows, a->kernel[0], columns, a->kernel[1]};
+  Node *x = whole ? n->in[0] : reshape_as(to, n->in[0], 6, seen);
+  Attr over = {.axes = whole ? 1 << 2 | 1 << 3 : 1 << 3 | 1 << 5};
+  Node *reduced = simp_make(to, op, 1, &x, &over, n);
+  return whole ? reduced : reshape_as(to, reduced, 4, n->type.dim);
 }
