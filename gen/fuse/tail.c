@@ -116,12 +116,20 @@ bool tail_meet(const Node *a, const Node *b) {
   return false;
 }
 
+// Does n read another value besides y that waits for k?
+static bool waits_besides(const Group *k, const Node *n, const Node *y) {
+  bool waits = false;
+  for (int i = 0; i < n->nin; i++)
+    waits = waits || (n->in[i] != y && fuse_reaches(n->in[i]->group, k));
+  return waits;
+}
+
 // What maps alone make of the product, element by element, until several read it.
 Node *tail_mapped(const Group *k) {
   Node *y = k->anchor;
   for (Node *next = y; next; next = (Node *)fuse_only_reader(y)) {
     if (next != y && (next->op->cls != OpMap || !type_same_shape(&next->type, &y->type) ||
-                      !fuse_same_call(k, next->group) || fuse_makes_cycle(k, next->group)))
+                      !fuse_same_call(k, next->group) || waits_besides(k, next, y)))
       break;
     y = next;
   }

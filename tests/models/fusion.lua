@@ -183,6 +183,13 @@ function cases.gated()
   nn.output("w", nn.slice(c, 2, 1, 16):tanh() + nn.slice(c, 2, 17, 32))
   at_most(5) -- a copy of the image and, in 16 bits, of x among them
 end
+function cases.gated_behind_norm() -- of whose kernel a factor and a bias come first
+  local x = nn.input("x", {2, 24, 64})
+  x = x + x:linear("o", {out = 64})
+  local a, g = x:layer_norm("norm"):linear("f1", {out = 512}):chunk(2, -1)
+  nn.output("y", x + (a * g:gelu()):linear("f2", {out = 64}))
+  at_most(4) -- and, in 16 bits, a copy of x
+end
 -- Activations that read their half in several places, one half that is an output too, and two
 -- products among others of one input.
 function cases.activations()
