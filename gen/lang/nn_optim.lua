@@ -113,7 +113,7 @@ local function adam(decoupled)
     local mean, put_mean = slot("exp_avg")
     local square, put_square = slot("exp_avg_sq")
     local m = mean + (g - mean) * (1 - o.beta1)
-    local v = square * o.beta2 + g * g * (1 - o.beta2)
+    local v = square * o.beta2 + (1 - o.beta2) * g * g
     put_mean(m)
     put_square(v)
     local scale = op.rsqrt(debias(o.beta2, t))

@@ -67,6 +67,14 @@ still() {
     plainly "$work/still.lua" --check-finite --weights "$work/still.safetensors" --entry train
 }
 ok "muon with a rate of 0 leaves biases finite" still
+# The square of a gradient may be beyond floats where its share in a mean is not.
+cat >"$work/steep.lua" <<'LUA'
+local nn = require "nn"
+nn.entry("train", function()
+  nn.optimize((nn.param("w", {4}) * nn.input("x", {4}) * 3e19):sum(), {optimizer = "adam", lr = 0.1})
+end)
+LUA
+ok "adam, gradients of 1e19 and more" plainly "$work/steep.lua" --check-finite --entry train
 ok "20 steps, gradients clipped by their norm" optimizer momentum 0.3
 ok "a step by the oracle, muon" plainly tests/models/optim.lua --check --entry train --set case=muon
 
