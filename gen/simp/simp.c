@@ -367,7 +367,7 @@ static SimpRule *const rules[] = {
     memories_whole,   memories_summed, concat_apart,       slice_apart,
     batches_in_order, powers_factored, weights_cut,        grids_last,
     parts_summed,     sums_once,       choice_mapped,      choice_plain,
-    lowest_hidden,    window_reduced,
+    lowest_hidden,    window_reduced,  reduced_once,
 };
 
 static_assert(LENGTH(rules) <= kMostRules, "a place for each rule");

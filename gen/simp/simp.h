@@ -24,7 +24,7 @@ SimpRule fold_constants; // simp_fold.c
 bool fold_map(Compiler *c, const Node *n, const double *in, double *v);
 bool sum_of_floats(const Node *n);
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product,
-    window_reduced; // simp_sums.c
+    window_reduced, reduced_once; // simp_sums.c
 Node *sum_deviates(const Node *n);    // y, where n sums (y - mean(y))^2 up; null: it does not
 const Node *sum_power(const Node *n); // the exponential that is a factor of n; null: there is none
 bool sum_is_mean(const Node *c, const Node *y, int64_t axes);

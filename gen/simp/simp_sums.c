@@ -223,6 +223,38 @@ Node *sum_joins_product(Graph *to, Node *n) {
   return NULL;
 }
 
+// ---- reductions of reductions ------------------------------------------------------------------
+
+// `axes` of t in the dimensions of `from`, of the same sizes but for those of 1.
+static int64_t axes_before(const Type *t, const Type *from, int64_t axes) {
+  int64_t before = 0;
+  for (int d = 0, i = 0; d < t->rank; d++) {
+    if (t->dim[d] == 1) continue;
+    while (from->dim[i] == 1) i++;
+    if (axes >> d & 1) before |= 1ll << i;
+    i++;
+  }
+  return before;
+}
+
+// A reduction of what the same one gives, seen with other dimensions of 1, is one over both.
+Node *reduced_once(Graph *to, Node *n) {
+  const Node *x = n->in[0];
+  if (n->op->cls != OpReduce || !n->op->cuda || x->uses > 1) return NULL;
+  if (x->op->cls == OpMove && x->op->form == MoveReshape) {
+    int from[MaxRank], count = 0;
+    for (int d = 0; d < x->type.rank; d++)
+      if (x->type.dim[d] != 1) from[count++] = d;
+    const Type *t = &x->in[0]->type;
+    for (int d = 0, i = 0; d < t->rank; d++)
+      if (t->dim[d] != 1 && (i == count || x->type.dim[from[i++]] != t->dim[d])) return NULL;
+    x = x->in[0];
+  }
+  if (x->op != n->op || x->uses > 1 || x->type.dtype != n->in[0]->type.dtype) return NULL;
+  Attr attr = {.axes = x->attr.axes | axes_before(&n->in[0]->type, &x->type, n->attr.axes)};
+  return reshape_as(to, simp_make(to, n->op, 1, x->in, &attr, n), n->type.rank, n->type.dim);
+}
+
 // ---- windows -----------------------------------------------------------------------------------
 
 // The reduction that combines elements as a window does; null: there is none.
