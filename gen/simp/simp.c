@@ -438,6 +438,11 @@ static Node *rewrite_memories(Graph *to, Node *node, Node **in) {
   return joined ? joined : n;
 }
 
+static Node *rewrite_cut(Graph *to, Node *node, Node **in) {
+  Node *n = rewrite(to, node, in), *made = rows_cut(to, n);
+  return made ? made : n;
+}
+
 static Graph *simplified(Graph *g, Node *(*rewrites)(Graph *, Node *, Node **)) {
   Known known = {0};
   Graph *to = graph_rebuild(g, rewrites, &known);
@@ -457,4 +462,6 @@ static bool has_memories(const Graph *g) {
 void simp_pass(Compiler *c) {
   c->graph = simplified(c->graph, rewrite);
   if (has_memories(c->graph)) c->graph = simplified(c->graph, rewrite_memories);
+  bool fused = !strcmp(c->options.lowering, "fused");
+  if (fused && rows_may_be_cut(c->graph)) c->graph = simplified(c->graph, rewrite_cut);
 }

@@ -61,6 +61,9 @@ bool grid_seen_as(const Type *x, const Type *full, const Type *as, int64_t *dims
 // x, repeated where `shape` has more than one element along a dimension, as expand writes it.
 Node *scores_expanded(Graph *to, Node *x, const Type *shape);
 
+SimpRule rows_cut; // simp_cut.c: when uses are known, those of a graph that rules have left
+bool rows_may_be_cut(const Graph *g);
+
 SimpRule memories_whole, memories_summed, memories_joined; // simp_memories.c
 bool memories_beside(const Node *n); // does n put scores of several memories beside each other?
 bool memories_weigh(const Node *n);  // is it weights that are made of such scores alone?
