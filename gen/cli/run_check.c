@@ -61,6 +61,8 @@ static bool read_part(Reader *reader, const Node *n, double *values) {
 
 static bool read_value(void *user, const Node *n, double *values) {
   Reader *reader = user;
+  if (n->parent && n->parent->op->form != MoveConcat) // a reshape of it
+    return read_value(user, n->parent, values);
   if (n->parent) return read_part(reader, n, values);
   int tensor = find_tensor(reader->run, n);
   if (tensor < 0) die("no tensor of '%s'", n->name ? n->name : n->op->name);

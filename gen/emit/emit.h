@@ -78,8 +78,7 @@ void expr_follow(const Node *move, int lanes, const Index *at, Index *out);
 void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
 // Stores n's value at `at`: one vector store after the loop where lanes are neighbours, else each.
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value);
-// The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
-const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step);
+const char *expr_element(Scope *s, const Node *n, const Index *at); // of an output, in memory
 // C text that defines the indices of dimension dims[0..n) (outermost first) from linear `i`.
 void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,
                  const char *const *name);

@@ -200,10 +200,9 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
     int ready = n->sweep - !is_reduction(n);
     if (is_full(r, n) || ready != p) continue;
     const char *value = expr_value(s, n, r->row_at);
-    int64_t step;
     const char *who = is_ragged(g) ? "tid == 0 && inside" : "tid == 0";
-    buffer_put(&s->body, "if (%s) %s[%s] = %s<%s>(%s);\n", who, expr_pointer(g, g->outputs[i]),
-               expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
+    buffer_put(&s->body, "if (%s) %s = %s<%s>(%s);\n", who,
+               expr_element(s, g->outputs[i], r->row_at), expr_cast(n), expr_ctype(n->type.dtype),
                n->tf32 ? expr_as_tf32(r->e->c->arena, value) : value);
   }
 }

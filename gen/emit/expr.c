@@ -81,19 +81,18 @@ static bool same_index(const Index *a, const Index *b, int rank) {
   return true;
 }
 
-// Does the flat offset of the scope stand for element `at` of a value laid out as t?
-static bool is_flat(const Scope *s, const Type *t, const Index *at) {
+// Does the flat offset of the scope stand for element `at` of a value that has these strides?
+static bool is_flat(const Scope *s, const Type *t, const int64_t *stride, const Index *at) {
   if (!s->flat || !type_same_shape(t, &s->flat_type) || !same_index(at, s->flat_at, t->rank))
     return false;
-  int64_t a[MaxRank], b[MaxRank];
-  type_strides(t, a);
-  type_strides(&s->flat_type, b);
-  return !memcmp(a, b, sizeof a[0] * (size_t)t->rank);
+  int64_t flat[MaxRank];
+  type_strides(&s->flat_type, flat);
+  return !memcmp(stride, flat, sizeof flat[0] * (size_t)t->rank);
 }
 
-const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step) {
-  int64_t stride[MaxRank];
-  type_strides(t, stride);
+// The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
+static const char *offset_of(Scope *s, const Type *t, const int64_t *stride, const Index *at,
+                             int64_t *lane_step) {
   *lane_step = 0;
   const char *offset = "0";
   for (int i = 0; i < t->rank; i++) {
@@ -101,7 +100,7 @@ const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_
     if (at[d].lane) *lane_step += stride[d];
     offset = index_sum(scope_arena(s), offset, index_scaled(scope_arena(s), at[d].text, stride[d]));
   }
-  return is_flat(s, t, at) ? s->flat : offset;
+  return is_flat(s, t, stride, at) ? s->flat : offset;
 }
 
 // Is the text a name, or a name and a multiple of `lanes`?
@@ -141,9 +140,8 @@ static bool begins_lanes(const Scope *s, const char *text) {
 
 // May `lanes` neighbours be one access? Their run must begin at a multiple of `lanes`: every other
 // stride is one, and the lane dimension's indices are (the template's promise for a bare index).
-static bool aligned(const Scope *s, const Type *t, int64_t first, const Index *at) {
-  int64_t stride[MaxRank];
-  type_strides(t, stride);
+static bool aligned(const Scope *s, const Type *t, const int64_t *stride, int64_t first,
+                    const Index *at) {
   if (first % s->lanes) return false;
   if ((size_t)s->lanes * dtype_size(t->dtype) > 32) return false;
   for (int d = 0; d < t->rank; d++) {
@@ -273,9 +271,10 @@ static const char *guarded(const Scope *s, const char *value, const char *nothin
 // Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
 // scalar before it (the same for all lanes), a scalar in the loop.
 static const char *load(Scope *s, const Node *n, const Index *at) {
-  int64_t step, first;
-  const Type *memory = view_memory(n, &first);
-  const char *offset = expr_offset(s, memory, at, &step), *pointer = place_of(s, n, first);
+  int64_t step, first, stride[MaxRank];
+  view_memory(n, stride, &first);
+  const char *offset = offset_of(s, &n->type, stride, at, &step);
+  const char *pointer = place_of(s, n, first);
   const char *name = expr_local(s->group, n), *type = expr_compute_type(n), *value = loaded(n);
   Arena *arena = scope_arena(s);
   const char *near = s->brought && !s->pred ? s->brought(s, n, pointer, offset) : NULL;
@@ -291,7 +290,7 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
   if (step == 0 && before) {
     const char *element = arena_printf(arena, "%s(%s[%s])", value, pointer, offset);
     buffer_put(&s->loads, "  const %s %s = %s;\n", type, name, guarded(s, element, zero));
-  } else if (step == 1 && s->lanes > 1 && before && aligned(s, memory, first, at)) {
+  } else if (step == 1 && s->lanes > 1 && before && aligned(s, &n->type, stride, first, at)) {
     const char *vector = arena_printf(arena, "Vec<%s, %d>", type, s->lanes);
     const char *elements =
         arena_printf(arena, "%s(nn_load<%d>(%s + %s))", value, s->lanes, pointer, offset);
@@ -401,15 +400,29 @@ const char *expr_as_tf32(Arena *a, const char *value) {
   return arena_printf(a, "nn_from_bits(nn_tf32(%s))", value);
 }
 
-void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
-  int64_t step, first;
-  if (n->tf32) value = expr_as_tf32(scope_arena(s), value);
+// The strides of what the group stores as n, and where it begins: it lies as this one.
+static const Node *stored_as(const Scope *s, const Node *n, int64_t *stride, int64_t *first) {
   const Node *stored = group_stored(s->group, n);
-  const Type *as = view_memory(stored, &first); // it lies as this one
-  if (stored != n && n->parent) view_memory(n, &first); // in its part of a concat
-  const char *offset = expr_offset(s, as, at, &step), *type = expr_ctype(n->type.dtype);
+  view_memory(n, stride, first);
+  if (stored != n) type_strides(&stored->type, stride);
+  return stored;
+}
+
+const char *expr_element(Scope *s, const Node *n, const Index *at) {
+  int64_t step, first, stride[MaxRank];
+  const Node *stored = stored_as(s, n, stride, &first);
+  const char *offset = offset_of(s, &stored->type, stride, at, &step);
+  return arena_printf(scope_arena(s), "%s[%s]", place_of(s, n, first), offset);
+}
+
+void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
+  int64_t step, first, stride[MaxRank];
+  if (n->tf32) value = expr_as_tf32(scope_arena(s), value);
+  const Node *stored = stored_as(s, n, stride, &first);
+  const char *offset = offset_of(s, &stored->type, stride, at, &step);
+  const char *type = expr_ctype(n->type.dtype);
   const char *pointer = place_of(s, n, first), *cast = expr_cast(n);
-  if (step == 1 && s->lanes > 1 && aligned(s, as, first, at)) {
+  if (step == 1 && s->lanes > 1 && aligned(s, &stored->type, stride, first, at)) {
     const char *word = expr_pointer(s->group, n) + strlen("g_");
     const char *name = expr_name(s->group, arena_printf(scope_arena(s), "%s_out", word));
     buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", expr_compute_type(n), s->lanes, name);

@@ -21,12 +21,12 @@ static bool has_key(const Group *k, const Node *n) {
   return (n->op->cls == OpMap || (view && !k->tm->fusion->product)) && !has_part(k->attention, n);
 }
 
-// May n be one with what is like it? Not what is drawn, what leaves the model, or what attention
-// knows as an operand.
+// May n be one with what is like it? Not what is drawn, what leaves the model, what has a place in
+// a concat, or what attention knows as an operand.
 static bool may_merge(const Graph *g, const Node *n) {
   int count;
   Node **readers = fuse_readers(g, n, &count);
-  bool may = n->op->typing != TypeDraw && count == n->uses;
+  bool may = n->op->typing != TypeDraw && !n->parent && count == n->uses;
   for (int i = 0; i < count && may; i++)
     may = readers[i]->group == n->group || !readers[i]->group || !readers[i]->group->attention;
   return may;

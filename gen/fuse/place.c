@@ -1,6 +1,7 @@
 // place.c: a concat is no kernel where those that make its parts can write them where it lies. Its
 // tensor has several writers; each part is a place in it (Node.parent, Node.begin), as may be a
-// concat that is a part of another one, or the first parts of it.
+// concat that is a part of another one, or the first parts of it. So may be what a part is another
+// shape of: what reads that, as the next step of a recurrent layer does, reads it there.
 #include "fuse.h"
 
 #include <string.h>
@@ -32,32 +33,106 @@ static bool is_read(const Node *n) {
   return read;
 }
 
-// Can n be made in its place in the concat? A part in one piece may be another shape of what is
-// computed.
-static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
+static bool same_order(const Node *a, const Node *b) {
+  return !memcmp(a->type.order, b->type.order, sizeof a->type.order);
+}
+
+// Can a concat whose parts are in their places be a part of this one, with these?
+static bool is_movable(const Graph *g, const Node *concat, const Node *n) {
+  return n->type.dtype == concat->type.dtype && n->entry == concat->entry && !n->parent &&
+         !leaves_model(g, n) && !is_head(g, n);
+}
+
+// Can n be stored in the concat by the kernel that makes it, if it lies there as `seen`, a shape of
+// it that this kernel then does not store? A shape that others read would lie elsewhere.
+static bool is_storable(const Graph *g, const Node *concat, const Node *n, const Node *seen) {
   const Group *k = n->group;
-  bool alike = n->type.dtype == concat->type.dtype && n->entry == concat->entry;
-  if (n->placed) // its parts are in their places there, and so are they in the concat then
-    return alike && !n->parent && !leaves_model(g, n) && !is_head(g, n) &&
-           !memcmp(n->type.order, concat->type.order, sizeof n->type.order);
+  if (n->type.dtype != concat->type.dtype || n->entry != concat->entry) return false;
   if (!k || n->parent || leaves_model(g, n) || k->fixed != concat->fixed) return false;
+  if (!k->tm->fusion->anywhere || group_reduces(k, n) || is_head(g, n)) return false;
   const Node *stored = group_stored(k, n);
-  Node part = *n;
-  part.parent = (Node *)concat;
-  if (!k->tm->fusion->anywhere || group_reduces(k, n)) return false;
-  if (stored != n && !view_whole_part(&part)) return false;
   bool rows = k->tm->fusion->sweeps; // what is made of each, or of elements
   if (rows && (stored->op->cls == OpReduce ||
                !type_same_shape(&stored->type, k->tm->fusion->elements(k))))
     return false;
-  if (!alike || is_head(g, n)) return false;
-  for (int i = 0; i < k->nnodes; i++) { // a shape of it that another reads would lie elsewhere
+  for (int i = 0; i < k->nnodes; i++) {
     const Node *other = k->nodes[i];
-    if (other != n && group_stored(k, other) == stored && (stored == n || is_read(other)))
+    if (other != n && other != seen && group_stored(k, other) == stored &&
+        (stored == n || is_read(other)))
       return false;
   }
-  return !memcmp(n->type.order, concat->type.order, sizeof n->type.order);
+  return true;
 }
+
+// Can n be made in its place in the concat? A part in one piece may be another shape of what is
+// computed.
+static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
+  if (n->placed) return is_movable(g, concat, n) && same_order(n, concat);
+  Node part = *n;
+  part.parent = (Node *)concat;
+  return is_storable(g, concat, n, n) && same_order(n, concat) &&
+         (group_stored(n->group, n) == n || view_whole_part(&part));
+}
+
+// ---- parts that are another shape of what is made -----------------------------------------------
+
+// Do they differ in dimensions of size 1 alone? Then one has strides wherever the other has.
+static bool same_sizes(const Type *a, const Type *b) {
+  int i = 0, j = 0;
+  for (; i < a->rank || j < b->rank;) {
+    if (i < a->rank && a->dim[i] == 1)
+      i++;
+    else if (j < b->rank && b->dim[j] == 1)
+      j++;
+    else if (i < a->rank && j < b->rank && a->dim[i] == b->dim[j])
+      i++, j++;
+    else
+      return false;
+  }
+  return true;
+}
+
+// Are neighbours in n neighbours in the concat, too?
+static bool keeps_neighbours(const Node *concat, const Node *n) {
+  const Type *t = &concat->type;
+  int d = t->rank - 1;
+  while (d > 0 && t->dim[t->order[d]] == 1) d--;
+  return n->type.dim[t->order[d]] > 1 || type_count(&n->type) == 1;
+}
+
+// Does its group compute n for the concat alone, or is it a kernel for this alone?
+static bool is_for_concat(const Node *n) {
+  const Group *k = n->group;
+  if (!fuse_only_reader(n)) return false;
+  return k != n->in[0]->group ? k->nnodes == 1 : !k->tm->fusion->product && k->anchor != n;
+}
+
+// What part n of the concat is another shape of, if it can lie there itself, where others read it;
+// null: it cannot.
+static Node *seen_as(const Graph *g, const Node *concat, const Node *n) {
+  bool shape = n->op->cls == OpMove && n->op->form == MoveReshape && n->group &&
+               n->type.dtype == concat->type.dtype && !n->parent && !is_head(g, n);
+  if (!shape || !view_same_memory(n) || !is_for_concat(n)) return NULL;
+  if (!same_order(n, concat) || !same_sizes(&n->type, &n->in[0]->type)) return NULL;
+  Node *x = n->in[0];
+  bool storable = x->placed ? is_movable(g, concat, x)
+                            : is_storable(g, concat, x, n) && group_stored(x->group, x) == x;
+  return storable && keeps_neighbours(concat, n) ? x : NULL;
+}
+
+// n is no longer computed: what it is a shape of lies as it does.
+static void place_seen(Node *n) {
+  Group *k = n->group;
+  int left = 0;
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i] != n) k->nodes[left++] = k->nodes[i];
+  k->nnodes = left;
+  n->group = NULL;
+  n->placed = true;
+  n->in[0]->parent = n;
+}
+
+// ---- concats ------------------------------------------------------------------------------------
 
 // The concat, in its place, of the first parts of this one: all features that the layers of a
 // DenseNet have made, and one more. It lies in this one with its parts. Null: there is none.
@@ -70,12 +145,15 @@ static Node *first_parts(const Graph *g, const Node *concat) {
   return found ? first : NULL;
 }
 
+// Each can be in one place.
 static bool all_placeable(const Graph *g, const Node *concat) {
   const Node *first = first_parts(g, concat);
   for (int i = first ? first->nin : 0; i < concat->nin; i++) {
-    if (!is_placeable(g, concat, concat->in[i])) return false;
+    const Node *n = concat->in[i], *seen = seen_as(g, concat, n);
+    if (!seen && !is_placeable(g, concat, n)) return false;
     for (int j = 0; j < i; j++)
-      if (concat->in[j] == concat->in[i]) return false;
+      if (concat->in[j] == n || (seen && concat->in[j]->nin && concat->in[j]->in[0] == seen))
+        return false;
   }
   return true;
 }
@@ -110,6 +188,7 @@ void place_concats(Graph *g) {
     int64_t begin = first ? first->type.dim[n->attr.axis] : 0;
     if (first) first->parent = n, first->begin = 0;
     for (int j = first ? first->nin : 0; j < n->nin; j++) {
+      if (seen_as(g, n, n->in[j])) place_seen(n->in[j]);
       n->in[j]->parent = n;
       n->in[j]->begin = begin;
       begin += n->in[j]->type.dim[n->attr.axis];

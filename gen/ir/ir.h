@@ -88,9 +88,9 @@ struct Node {
   int tail;                // of a product's group, that computes it; kRowTail: none
   const char **apart;      // by input: why the kernel that makes it does not compute this
   const char *kept, *wide, *blocks; // why no reader computes it; is f32: prec.c; `many`, or not
-  Node *parent;            // the concat that it is a part of in memory, maybe one of another
+  Node *parent; // that it is a part of in memory, or another shape: a concat, such a part of one
   int64_t begin;           // of its part, along the axis of the concat
-  bool placed;             // a concat whose parts are written where it lies
+  bool placed;             // a parent: what it is made of is written where it lies
   bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c
   bool foot, many; // a reduction: at the end of a product's kernel: norms.c; of parts: many.c
   bool follows, tf32; // a parameter's copy, updated with it: copies.c; rounded as stored: sched.c
@@ -286,7 +286,7 @@ const char *text_rows(Compiler *c, const char *text); // the file that declares 
 // The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,
 // copies that only change the order), with the stride of each of n's dimensions and where its first
 // element is; null when its elements must be computed.
-const Type *view_memory(const Node *n, int64_t *first); // whose strides n has, where it begins
+void view_memory(const Node *n, int64_t stride[MaxRank], int64_t *first); // of n, where it begins
 bool view_whole_part(const Node *n); // is it, a part of a concat, in one piece there?
 bool view_same_memory(const Node *n); // a reshape or permutation whose elements lie as its input's
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);

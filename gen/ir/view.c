@@ -23,20 +23,30 @@ static bool reshape_strides(const Type *to, const Type *from, const int64_t *in,
   return true;
 }
 
-const Type *view_memory(const Node *n, int64_t *first) {
-  int64_t stride[MaxRank];
-  const Node *memory = n;
-  while (memory->parent) memory = memory->parent; // a part may be a concat itself
-  type_strides(&memory->type, stride);
+static bool is_concat(const Node *n) {
+  return n->op->form == MoveConcat;
+}
+
+void view_memory(const Node *n, int64_t stride[MaxRank], int64_t *first) {
+  int64_t in[MaxRank];
   *first = 0;
-  for (; n->parent; n = n->parent) *first += n->begin * stride[n->parent->attr.axis];
-  return &memory->type;
+  if (!n->parent) {
+    type_strides(&n->type, stride);
+    return;
+  }
+  view_memory(n->parent, in, first); // a part may be a concat itself
+  if (is_concat(n->parent)) {
+    *first += n->begin * in[n->parent->attr.axis];
+    memcpy(stride, in, sizeof in);
+  } else if (!reshape_strides(&n->type, &n->parent->type, in, stride)) {
+    die("%%%d is no part of %%%d in memory", n->id, n->parent->id); // place.c has asked
+  }
 }
 
 bool view_whole_part(const Node *n) {
   for (; n->parent; n = n->parent) {
     const Type *t = &n->parent->type;
-    for (int d = 0; t->order[d] != n->parent->attr.axis; d++)
+    for (int d = 0; is_concat(n->parent) && t->order[d] != n->parent->attr.axis; d++)
       if (t->dim[t->order[d]] > 1) return false;
   }
   return true;
@@ -57,7 +67,7 @@ bool view_same_memory(const Node *n) {
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset) {
   *offset = 0;
   if (n->group != g) {
-    type_strides(view_memory(n, offset), stride);
+    view_memory(n, stride, offset);
     for (int d = 0; d < n->type.rank; d++)
       if (n->type.dim[d] == 1) stride[d] = 0;
     return node_is_computed(n) ? NULL : n;

@@ -224,15 +224,19 @@ const char *sched_reduce_tile(const Group *g) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
+// Does n leave the graph, or what it is a part of?
+static bool leaves_graph(const Graph *g, const Node *n) {
+  bool leaves = n->parent && leaves_graph(g, n->parent);
+  for (int i = 0; i < g->noutputs; i++) leaves = leaves || g->outputs[i].node == n;
+  for (int i = 0; i < g->nupdates; i++) leaves = leaves || g->updates[i].value == n;
+  return leaves;
+}
+
 // May n be rounded where it is stored? Not what leaves the graph, nor what no expression stores.
 static bool may_round(const Graph *g, const Node *n) {
   const Group *k = n->group; // null: of a source, and of a concat that is there with its parts
   bool stored = k && k->tm->fusion != &fusion_heads && !group_reduces_columns(k, n);
-  if (!stored && !n->placed) return false;
-  for (int i = 0; i < g->noutputs; i++)
-    if (g->outputs[i].node == n) return false;
-  for (int i = 0; i < g->nupdates; i++)
-    if (g->updates[i].value == n) return false;
+  if ((!stored && !n->placed) || leaves_graph(g, n)) return false;
   for (int i = 0; i < n->nin && n->placed; i++)
     if (!may_round(g, n->in[i])) return false;
   return true;

@@ -43,6 +43,19 @@ function cases.places() -- rows and scans write where a concat, or a stack, lies
   nn.output("stacked", nn.stack({(x * 2):softmax(), y:linear("m", {out = 40})}, 1))
   at_most(4)
 end
+function cases.steps() -- each reads the one before where that lies in a stack of them all
+  local w, made, beside = nn.input("w", {40, 40}), {}, {}
+  local x, y = nn.input("x", {24, 40}), nn.input("y", {24, 40})
+  for i = 1, 4 do
+    x = x:matmul(w):tanh()
+    y = i % 2 == 1 and (y * 2):softmax() or y:matmul(w):relu()
+    made[i], beside[i] = x, y
+  end
+  nn.output("steps", nn.stack(made, 1))
+  nn.output("beside", nn.stack(beside, 2)) -- in pieces
+  nn.output("layer", (nn.input("sequence", {3, 4, 32}):rnn("r", {hidden = 64})))
+  at_most(11) -- without two that init runs
+end
 function cases.dense() -- layers that each read all before them, a part of one tensor
   local made = {nn.input("x", {2, 8, 6, 6}):conv2d("c0", {out = 16, kernel = 3, pad = 1})}
   for i = 1, 3 do

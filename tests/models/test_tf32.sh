@@ -13,6 +13,11 @@ error() {
     /^output/ {n++; sub(/.*relative error /, ""); bad += $1 + 0 < least || $1 + 0 > most}
     END {exit bad || n != 1}' "$work/log"
 }
+whole() { # a layer's output that the next one multiplies is stored as it is, in what the model gives
+  build/nngen show tests/models/tf32.lua --dtype tf32 --set case=kept --arch sm_90a --cuda \
+    >"$work/cuda" && grep -q WgmmaTile "$work/cuda" && grep -q 'relu_out\[j\] = relu;' "$work/cuda"
+}
+ok "what leaves the model as a part of a concat is not rounded" whole
 build/nngen tests/models/tf32.lua --quiet --no-check --dtype tf32 >"$work/tiles" || exit 1
 if grep -q wgmma "$work/tiles"; then
   ok "layers: values and parameters are rounded" error layers 0 6e-4
