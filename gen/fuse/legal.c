@@ -266,6 +266,7 @@ const Fusion fusion_reduce = {
     .joins = {[OpMap] = map_joins, [OpReduce] = sweeps_join, [OpMove] = move_lies_alike},
     .takes = prologue_of_elements,
     .sweeps = true,
+    .anywhere = true,
     .in_place = true};
 const Fusion fusion_row = {
     .anchors = anchors_row,

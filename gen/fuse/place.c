@@ -43,6 +43,13 @@ static bool is_movable(const Graph *g, const Node *concat, const Node *n) {
          !leaves_model(g, n) && !is_head(g, n);
 }
 
+// Does k, a kernel of reductions, make it for each result, or for each of a row's elements?
+static bool is_of_sweeps(const Group *k, const Node *n) {
+  const Type *elements = k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
+  return type_same_shape(&n->type, &k->anchor->type) ||
+         (elements && type_same_shape(&n->type, elements));
+}
+
 // Can n be stored in the concat by the kernel that makes it, if it lies there as `seen`, a shape of
 // it that this kernel then does not store? A shape that others read would lie elsewhere.
 static bool is_storable(const Graph *g, const Node *concat, const Node *n, const Node *seen) {
@@ -51,10 +58,7 @@ static bool is_storable(const Graph *g, const Node *concat, const Node *n, const
   if (!k || n->parent || leaves_model(g, n) || k->fixed != concat->fixed) return false;
   if (!k->tm->fusion->anywhere || group_reduces(k, n) || is_head(g, n)) return false;
   const Node *stored = group_stored(k, n);
-  bool rows = k->tm->fusion->sweeps; // what is made of each, or of elements
-  if (rows && (stored->op->cls == OpReduce ||
-               !type_same_shape(&stored->type, k->tm->fusion->elements(k))))
-    return false;
+  if (k->tm->fusion->sweeps && !is_of_sweeps(k, stored)) return false;
   for (int i = 0; i < k->nnodes; i++) {
     const Node *other = k->nodes[i];
     if (other != n && other != seen && group_stored(k, other) == stored &&
@@ -158,6 +162,20 @@ static bool all_placeable(const Graph *g, const Node *concat) {
   return true;
 }
 
+// Are several parts single numbers that kernels of their own reduce tensors to? One launch can
+// compute these for a kernel that reads them all (bundle.c).
+static bool is_for_bundle(const Node *concat) {
+  const Group *first = NULL;
+  bool several = false;
+  for (int i = 0; i < concat->nin; i++) {
+    const Group *k = concat->in[i]->group;
+    if (!k || !k->tm->fusion->sweeps || type_count(&k->anchor->type) > 1) continue;
+    several = several || (first && first != k);
+    first = k;
+  }
+  return several;
+}
+
 // Is the concat all that k makes, in whatever shapes it is seen?
 static bool makes_alone(const Group *k, const Node *concat) {
   bool alone = k->nnodes <= kMostNodes;
@@ -182,7 +200,8 @@ void place_concats(Graph *g) {
     Node *n = g->nodes[i];
     Group *k = n->group;
     bool concat = n->op->cls == OpMove && n->op->form == MoveConcat;
-    if (!concat || !k || n->fixed || !makes_alone(k, n) || !all_placeable(g, n)) continue;
+    if (!concat || !k || n->fixed || !makes_alone(k, n)) continue;
+    if (is_for_bundle(n) || !all_placeable(g, n)) continue;
     part_views(g, k);
     Node *first = first_parts(g, n);
     int64_t begin = first ? first->type.dim[n->attr.axis] : 0;

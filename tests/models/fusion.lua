@@ -56,6 +56,22 @@ function cases.steps() -- each reads the one before where that lies in a stack o
   nn.output("layer", (nn.input("sequence", {3, 4, 32}):rnn("r", {hidden = 64})))
   at_most(11) -- without two that init runs
 end
+function cases.joined() -- reductions write where a concat lies, too, in one piece or in several
+  local x, y = nn.input("x", {24, 40}), nn.input("y", {30, 40})
+  local image = nn.input("image", {3, 10, 5, 7})
+  nn.output("columns", nn.concat({x:mean(1, true), x:amax(1, true)}, 1))
+  nn.output("rows", nn.concat({x:mean(2, true), x:amax(2, true)}, 2))
+  nn.output("channels", nn.concat({image:mean(2, true), image:amax(2, true)}, 2))
+  nn.output("pixels", nn.concat({(image * 2):mean{3, 4}, image:amax{3, 4}}, 2))
+  nn.output("apart", nn.concat({(x * 2):exp():sum(1), y:sum(1)}, 1))
+  at_most(5)
+end
+function cases.numbers() -- of several tensors: one launch makes them for one reader
+  local sums = {}
+  for i = 1, 5 do sums[i] = nn.input("z" .. i, {50, 40}):sum() end
+  nn.output("numbers", nn.stack(sums, 1))
+  at_most(2)
+end
 function cases.dense() -- layers that each read all before them, a part of one tensor
   local made = {nn.input("x", {2, 8, 6, 6}):conv2d("c0", {out = 16, kernel = 3, pad = 1})}
   for i = 1, 3 do

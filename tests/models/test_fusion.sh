@@ -11,7 +11,7 @@ fused() { # fused OPTIONS...: at most as many kernels as the model says, and rig
 for case in siblings dropped diamond statistics squares groups images channels far integers concat \
   parts adam cycle gated gated_behind_norm heads branches turned ordered recursion beside rotary rotary_exchanged \
   rotary_partial head_norms activations residual norms behind_dropped beside_dropped loss \
-  projections places steps dense shared_keys group_layer \
+  projections places steps joined numbers dense shared_keys group_layer \
   $(long && echo windows); do
   few 5/2 || continue
   ok "$case" fused --set case=$case
