@@ -10,10 +10,11 @@ void emit_group(Compiler *c, Group *g); // again, after the pass, under another 
 const char *emit_template_file(const Group *g);
 void emit_push_render(lua_State *lua, Arena *arena); // render(file, k, plain) of render.lua
 
-// ---- plan.c, mem.c -----------------------------------------------------------------------------
+// ---- plan.c, mem.c, lives.c --------------------------------------------------------------------
 Plan *plan_build(Compiler *c);
 void mem_plan(int count, const int64_t *bytes, const int *first, const int *last, int64_t *offset,
               int64_t *total, int64_t *bound);
+void lives_shorten(Graph *g); // Graph.groups in an order in which less is in memory
 
 // ---- expr.c: fused expressions as CUDA text ----------------------------------------------------
 

@@ -85,8 +85,9 @@ static int64_t place_living(Item *items, int count, Item **near) {
     for (int j = 0; j < n && near[j]->offset < at + items[i].bytes; j++)
       if (near[j]->offset + near[j]->bytes > at) at = near[j]->offset + near[j]->bytes;
     items[i].offset = at;
-    near[n++] = &items[i];
-    qsort(near, (size_t)n, sizeof *near, by_offset);
+    int slot = n++;
+    for (; slot && near[slot - 1]->offset > at; slot--) near[slot] = near[slot - 1];
+    near[slot] = &items[i];
     if (at + items[i].bytes > total) total = at + items[i].bytes;
   }
   return total;

@@ -1,5 +1,5 @@
 // test_mem.c: the arena planner: what is alive at the same time never overlaps, and the arena is
-// close to its lower bound.
+// close to its lower bound; launches in an order that needs little are in a right one.
 #include "support.h"
 
 static unsigned seed = 12345;
@@ -60,11 +60,69 @@ static void models_near_bound(void **state) {
     }
 }
 
+static int launch_of(const Graph *g, const Node *n) { // that writes n; -1: none
+  int count, found = -1;
+  for (int i = 0; i < g->ngroups; i++) {
+    Node *const *writes = group_writes(g->groups[i], &count);
+    for (int j = 0; j < count; j++)
+      if (writes[j] == n) found = i;
+  }
+  return found;
+}
+
+static void check_written(const Graph *g, const Node *n, int reader) { // or its parts
+  int by = launch_of(g, n);
+  if (by > reader)
+    fail_msg("%s reads %s, which %s writes later", g->groups[reader]->name, n->name,
+             g->groups[by]->name);
+  for (int i = 0; n->placed && i < n->nin; i++) check_written(g, n->in[i], reader);
+}
+
+static void check_unchanged(const Graph *g, const Node *state, int reader) {
+  const Group *k = g->groups[reader];
+  for (int i = 0; i < g->nupdates; i++) {
+    const Update *u = &g->updates[i];
+    bool changed = u->in_place && u->state == state && u->entry == k->anchor->entry;
+    if (changed && !k->fixed && launch_of(g, u->value) < reader)
+      fail_msg("%s reads %s, which is changed before", k->name, state->name);
+  }
+}
+
+// What a launch reads is there, and no state that it reads has changed.
+static void launches_in_order(void **state) {
+  (void)state;
+  static const char *const models[] = {"squeezenet", "vit", "lenet", "mobilenet_v2"};
+  for (int m = 0; m < 4; m++) {
+    static Error err;
+    Compiler c;
+    char path[64];
+    snprintf(path, sizeof path, "models/%s.lua", models[m]);
+    Options o = {.model = path,
+                 .lowering = "fused",
+                 .dtype = "bf16",
+                 .arch = arch_default(),
+                 .recompute = m % 2 ? "all" : "none",
+                 .trains = true};
+    if (compile_model(&c, &o, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i < c.graph->ngroups; i++) {
+      int count;
+      Node *const *reads = group_reads(c.graph->groups[i], &count);
+      assert_int_equal(c.graph->groups[i]->id, i);
+      for (int j = 0; j < count; j++) {
+        check_written(c.graph, reads[j], i);
+        check_unchanged(c.graph, reads[j], i);
+      }
+    }
+    compile_close(&c);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_overlap),
       cmocka_unit_test(chain_is_exact),
       cmocka_unit_test(models_near_bound),
+      cmocka_unit_test(launches_in_order),
   };
   return cmocka_run_group_tests_name("mem", tests, NULL, NULL);
 }

@@ -33,6 +33,10 @@ long && ok "ResNet-34 in half of its memory" plan resnet34 "arena <= 0.5 and flo
 ok "autoencoder, all again" plan autoencoder "arena <= 0.75 and again > 3" --recompute all
 ok "values that pass by most of a network: a U-Net" plan ../tests/models/skips \
   "arena <= 0.72 and flops <= 1.2" --recompute all
+# Each gradient of a weight is made as soon as it can, though all wait for the norm of all.
+ok "SqueezeNet: what gradients read does not wait for their norm" \
+  plan squeezenet "bytes <= 26e6" --recompute none
+ok "and not what is computed again for them" plan squeezenet "bytes <= 22e6" --recompute all
 skips() {
   build/nngen tests/models/skips.lua --entry train --quiet --check --recompute all \
     --set batch=2 size=16 width=4 levels=2 >"$work/log" || { tail -5 "$work/log"; return 1; }
