@@ -164,24 +164,6 @@ function rules.window_sum(g, node, y, x)
                                   groups = dims[2], size = image(x)})
 end
 
--- Of windows that stand apart, and leave nothing out: to the first of the largest elements of each,
--- as torch has it.
-local function of_tiles(g, node, y, x)
-  local k, dims, out = node.kernel, shape(x), shape(y)
-  local n, c, p, q, size = dims[1], dims[2], out[3], out[4], k[1] * k[2]
-  local used = {n, c, p * k[1], q * k[2]}
-  local turn = {dims = {0, 1, 2, 4, 3, 5}} -- rows of windows, then rows in them, and back
-  local cut = op.reshape(op.slice(x, {dims = {0, 0, 0, 0}, ends = used}),
-                         {dims = {n, c, p, k[1], q, k[2]}})
-  local windows = op.reshape(op.permute(cut, turn), {dims = {n, c, p, q, size}})
-  local chosen = op.eq(nn.index({1, 1, 1, 1, size}, 5),
-                       op.reduce_argmax(windows, {axes = 1 << 4})):to("f32")
-  local made = op.reshape(op.mul(op.reshape(g, {dims = {n, c, p, q, 1}}), chosen),
-                          {dims = {n, c, p, q, k[1], k[2]}})
-  made = op.reshape(op.permute(made, turn), {dims = used})
-  return op.pad(made, {dims = {0, 0, 0, 0}, ends = {0, 0, dims[3] - used[3], dims[4] - used[4]}})
-end
-
 -- The `back`-th last window that may cover each place along dimension i of the image: its number,
 -- kept within bounds, which of the window's elements the place is, and whether it is one, all along
 -- `axis`.
@@ -204,12 +186,6 @@ end
 -- of several get from all of them.
 function rules.window_max(g, node, y, x)
   local k, dims, out = node.kernel, shape(x), shape(y)
-  local apart = true
-  for i = 1, 2 do
-    apart = apart and node.stride[i] == k[i] and node.dilation[i] == 1
-    apart = apart and node.pad[i] == 0 and node.pad[i + 2] == 0
-  end
-  if apart then return of_tiles(g, node, y, x) end
   local sum
   local best = tools.largest_of_windows(x, node)
   if k[1] * k[2] <= 256 then best = nn.to(best, "u8") end -- few bytes where it is kept
