@@ -33,6 +33,7 @@ $(k.element_loads)
     for (int j = 0; j < kLanes; ++j) {
 $(k.element_body)
     }
+$(k.element_stores)
   };
   State acc[kOutputs];
   const int begin = kParts == 1 ? 0 : blockIdx.y * kPart;

@@ -80,6 +80,11 @@ static void put_params(Emitter *e) {
 
 // ---- the fused expression ---------------------------------------------------------------------
 
+// Is it for the epilogue to store n?
+static bool ends_in(const Group *g, const Scope *s, const Node *n) {
+  return n->tail == s->tail && !group_reduces(g, n) && !group_by_element(g, n);
+}
+
 void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const char *flat) {
   Buffer stores = {0}, decode = {0};
   s->group = e->g;
@@ -91,12 +96,12 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   const char **values = arena_alloc(e->c->arena, sizeof *values * (size_t)e->g->noutputs);
   for (int i = 0; i < e->g->noutputs; i++) { // all is read before anything is written
     Node *n = e->g->outputs[i];
-    if (n->tail != s->tail || group_reduces(e->g, n)) continue;
+    if (!ends_in(e->g, s, n)) continue;
     values[i] = expr_value(s, group_stored(e->g, n), at);
   }
   for (int i = 0; i < e->g->noutputs; i++) {
     Node *n = e->g->outputs[i];
-    if (n->tail == s->tail && !group_reduces(e->g, n)) expr_store(s, &stores, n, at, values[i]);
+    if (ends_in(e->g, s, n)) expr_store(s, &stores, n, at, values[i]);
   }
   States *reduced = e->rows ? e->rows : e->columns; // accumulated here, stored at the end
   for (int i = 0; reduced && s->tail == 0 && i < reduced->count; i++) {

@@ -1,7 +1,10 @@
 // emit_reduce.c: reductions along any dimensions. One sweep over the elements accumulates all
-// reductions of the group; then come the maps over their results. And the reductions of several
+// reductions of the group, and stores what maps make of elements; then come the maps over the
+// results. And the reductions of several
 // whole tensors by one launch (reduce_many), each of which is such a group.
 #include "emit.h"
+
+#include <stdlib.h>
 
 typedef struct Reduce {
   Emitter *e;
@@ -15,8 +18,32 @@ typedef struct Reduce {
   States states;
 } Reduce;
 
+// Stores what maps make of the elements, where the thread has an output; else another one does.
+static void put_element_stores(Reduce *r, Scope *s) {
+  const Group *g = r->e->g;
+  Buffer stores = {0}, all = {0};
+  const char **value = arena_alloc(r->e->c->arena, sizeof *value * (size_t)g->noutputs);
+  for (int i = 0; i < g->noutputs; i++)
+    if (group_by_element(g, g->outputs[i]))
+      value[i] = expr_value(s, group_stored(g, g->outputs[i]), r->full);
+  for (int i = 0; i < g->noutputs; i++) {
+    Buffer body = s->body;
+    size_t vectors = stores.size;
+    if (!value[i]) continue;
+    s->body = (Buffer){0};
+    expr_store(s, &stores, g->outputs[i], r->full, value[i]);
+    bool each = stores.size == vectors; // not all lanes by one store, behind the loop
+    buffer_put(&body, each ? "if (inside) {\n%s}\n" : "%s", s->body.text);
+    free(s->body.text);
+    s->body = body;
+  }
+  if (stores.text) buffer_put(&all, "if (inside) {\n%s}\n", stores.text);
+  free(stores.text);
+  hole_take(r->e, "element_stores", &all);
+}
+
 // Fills the holes of what one element, or kLanes neighbours, add to the states.
-static void put_element(Reduce *r, const char **loads, const char **body) {
+static void put_element(Reduce *r, const char **texts) {
   Group *g = r->e->g;
   Scope s = {.group = g, .lanes = r->part->tile.lanes, .indent = "      ", .tail = r->tail};
   domain_flat(&s, r->e->c->arena, r->in, r->axes, r->full, "i", "e");
@@ -31,10 +58,12 @@ static void put_element(Reduce *r, const char **loads, const char **body) {
       states_element(&r->states, m, "one[j]", value, place, &s.body);
     }
   }
-  *loads = s.loads.text ? arena_dup(r->e->c->arena, s.loads.text) : "";
-  *body = arena_dup(r->e->c->arena, s.body.text);
-  hole_text(r->e, "element_loads", *loads);
-  hole_text(r->e, "element_body", *body);
+  put_element_stores(r, &s);
+  texts[0] = s.loads.text ? arena_dup(r->e->c->arena, s.loads.text) : "";
+  texts[1] = arena_dup(r->e->c->arena, s.body.text);
+  texts[2] = hole_get(r->e, "element_stores");
+  hole_text(r->e, "element_loads", texts[0]);
+  hole_text(r->e, "element_body", texts[1]);
   scope_free(&s);
 }
 
@@ -92,12 +121,12 @@ static Reduce begin_part(Emitter *e, const Group *part, int tail) {
 static void put_sweep(Reduce *r) {
   Emitter *e = r->e;
   Buffer decode = {0}, each = {0};
-  const char *texts[5];
-  put_element(r, &texts[0], &texts[1]);
+  const char *texts[6];
+  put_element(r, texts); // three
   put_outputs(r);
-  texts[2] = hole_get(e, "loads"), texts[3] = hole_get(e, "body"), texts[4] = hole_get(e, "stores");
-  domain_decode(&decode, "i", r->in, r->kept, r->nkept, texts, 5);
-  domain_decode(&each, "e", r->in, r->gone, r->ngone, texts, 2);
+  texts[3] = hole_get(e, "loads"), texts[4] = hole_get(e, "body"), texts[5] = hole_get(e, "stores");
+  domain_decode(&decode, "i", r->in, r->kept, r->nkept, texts, 6);
+  domain_decode(&each, "e", r->in, r->gone, r->ngone, texts, 3);
   hole_take(e, "decode", &decode);
   hole_take(e, "decode_element", &each);
 }

@@ -20,6 +20,7 @@
 //   sibling.c   groups that read one value and run over the same elements become one
 //   row.c       rows and what reads their results over the same elements become one
 //   bundle.c    small maps that wait for nobody, or nobody for them, become one launch
+//   sibling.c   reductions store what other maps make of their elements, where that pays
 // Groups of rows are then asked whether many blocks for each row were faster; where they would be,
 // groups are made once more (many.c).
 // Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the
@@ -389,6 +390,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   merge_copies(g);
   if (!unfused) sibling_join_numbers(g);
   if (!unfused && !c->options.apart) bundle_groups(g);
+  if (!unfused) sibling_join_stored(g); // rows take such maps first, and launches of several
   bool ordered = group_finish(g);
   g->scratch = NULL;
   return ordered;

@@ -166,8 +166,8 @@ const Node *bundle_reduction(const Group *k); // that makes one value of a tenso
 bool bundle_shares(const Group *k), // is it such a one, and will share a launch with others?
     bundle_in_the_way(const Group *a, const Group *b); // does one update what the other reads?
 void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), merge_copies(Graph *g),
-    sibling_join(Graph *g), sibling_join_numbers(Graph *g), bundle_groups(Graph *g),
-    row_join_readers(Graph *g); // a file each
+    merge_group(Graph *g, Group *k), sibling_join(Graph *g), sibling_join_numbers(Graph *g),
+    sibling_join_stored(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g);
 
 // ---- chain.c, late.c ---------------------------------------------------------------------------
 typedef struct Late Late; // chain_is_shape: is it another shape of what maps make?
@@ -234,6 +234,8 @@ unsigned group_dims_kept(const Group *g, const Node *reduction, int64_t *togethe
 int state_words(const Group *g); // 4-byte fields of its states
 bool group_shares_state(const Group *g, int i); // does its i-th node reduce to one before it?
 const Node *group_stored(const Group *g, const Node *n); // n, or what n is another shape of
+// Does a kernel of reductions store n as it goes over what it reduces?
+bool group_by_element(const Group *g, const Node *n);
 Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or those of a bundle
 const Group *group_part(const Group *, const Node *n); // the one that computes n
 void group_add_once(Node **list, int *count, Node *n); // unless it is in the list

@@ -115,6 +115,12 @@ const Node *group_stored(const Group *g, const Node *n) {
   return shaped && !type_same_shape(elements_beside(g, n), &n->type) ? shaped : n;
 }
 
+bool group_by_element(const Group *g, const Node *n) {
+  if (!g->tm->fusion->sweeps || g->tm->fusion->elements) return false;
+  const Type *in = &g->anchor->in[0]->type;
+  return type_same_shape(&group_stored(g, n)->type, in) && !type_same_shape(in, &g->anchor->type);
+}
+
 // ---- the order of launches --------------------------------------------------------------------
 
 // Depth first: what k reads comes before it. Group.id: kPlacing meanwhile.

@@ -37,7 +37,7 @@ static bool are_together(const Node *a, const Node *b) {
   return a->sweep == b->sweep && a->tail == b->tail && a->again == b->again;
 }
 
-static void merge_in(Graph *g, Group *k) {
+void merge_group(Graph *g, Group *k) {
   Made *table = NULL;
   int left = 0;
   if (k->tm->fusion->sweeps) row_sweeps(k);
@@ -65,6 +65,6 @@ static void merge_in(Graph *g, Group *k) {
 void merge_copies(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) { // each group at its first node
     Group *k = g->nodes[i]->group;
-    if (k && k->nodes[0] == g->nodes[i]) merge_in(g, k);
+    if (k && k->nodes[0] == g->nodes[i]) merge_group(g, k);
   }
 }

@@ -185,9 +185,11 @@ void sched_window(Group *g, const Arch *arch) {
 
 typedef struct Shape {
   int64_t outputs, reduced;
-  int words, reads; // of a state; inputs, for an element
+  int words;           // of a state
+  int accesses;        // for an element: inputs, and outputs that it is stored in
   int64_t run;      // of outputs: neighbours in memory, before the next element of theirs
   int size;         // bytes of what is read of them, of the largest input
+  int64_t moved;    // bytes that are read, or stored as they are gone over
 } Shape;
 
 static int64_t kept_run(const Type *in, int64_t axes) {
@@ -243,7 +245,7 @@ static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arc
   t->grid[1] = t->splits;
   Stream s = {.blocks = (double)(t->grid[0] * t->splits), .threads = t->threads};
   s.elements = (double)x->outputs * (double)x->reduced;
-  s.vectors = s.elements / t->lanes * x->reads;
+  s.vectors = s.elements / t->lanes * x->accesses;
   s.flops = g->flops / s.elements;
   s.steps = load_steps(t, ceil((double)t->part / run / rows));
   s.text = t->depth / ceil((double)t->part / run / rows);
@@ -251,7 +253,7 @@ static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arc
   cost_joins(&s, g, x, rows);
   s.barriers = t->together ? log2(rows / 32.) : log2(rows);
   if (!t->together)
-    s.again = (double)g->bytes_read * (line_share(x, (int64_t)columns * t->lanes) - 1);
+    s.again = (double)x->moved * (line_share(x, (int64_t)columns * t->lanes) - 1);
   if (t->splits > 1) { // states of parts are written and read
     s.joined = ceil(t->splits / (double)rows);
     s.again += 8. * t->splits * (double)x->outputs * x->words;
@@ -287,7 +289,13 @@ void sched_reduce(Group *g, const Arch *arch) {
              state_words(g),
              row_reads(g, 1, 0).count,
              kept_run(in, n->attr.axes),
-             largest_size(g)};
+             largest_size(g),
+             g->bytes_read};
+  for (int i = 0; i < g->noutputs; i++) {
+    if (!group_by_element(g, g->outputs[i])) continue;
+    x.accesses++;
+    x.moved += type_bytes(&g->outputs[i]->type);
+  }
   int last = in->rank - 1;
   while (last > 0 && in->dim[in->order[last]] == 1) last--;
   t->together = n->attr.axes >> in->order[last] & 1;

@@ -66,6 +66,24 @@ function cases.joined() -- reductions write where a concat lies, too, in one pie
   nn.output("apart", nn.concat({(x * 2):exp():sum(1), y:sum(1)}, 1))
   at_most(5)
 end
+-- What maps make of elements is stored by the kernel that reduces these, or reduces them.
+function cases.stored_bias()
+  local g = nn.where(nn.input("y", {70, 45}):gt(0), nn.input("g", {70, 45}), 0.0)
+  nn.output("slope", g); nn.output("bias", g:sum(1))
+  at_most(1)
+end
+function cases.stored_total() -- of what takes long to compute
+  local x = nn.input("x", {350, 360})
+  local y = (x:tanh() * 3):exp():sin() + x:erf()
+  nn.output("y", y); nn.output("total", y:sum())
+  at_most(1)
+end
+function cases.stored_channels()
+  local x = nn.input("image", {3, 10, 5, 7})
+  nn.output("y", x:gelu()); nn.output("mean", x:gelu():mean{1, 3, 4})
+  nn.output("var", x:var{1, 3, 4})
+  at_most(1)
+end
 function cases.numbers() -- of several tensors: one launch makes them for one reader
   local sums = {}
   for i = 1, 5 do sums[i] = nn.input("z" .. i, {50, 40}):sum() end

@@ -11,7 +11,8 @@ fused() { # fused OPTIONS...: at most as many kernels as the model says, and rig
 for case in siblings dropped diamond statistics squares groups images channels far integers concat \
   parts adam cycle gated gated_behind_norm heads branches turned ordered recursion beside rotary rotary_exchanged \
   rotary_partial head_norms activations residual norms behind_dropped beside_dropped loss \
-  projections places steps joined numbers dense shared_keys group_layer \
+  projections places steps joined numbers stored_bias stored_total stored_channels dense \
+  shared_keys group_layer \
   $(long && echo windows); do
   few 5/2 || continue
   ok "$case" fused --set case=$case
@@ -62,7 +63,8 @@ apart() { # apart REASON CODE: of x, a product's result
 }
 apart_at_input() {
   printf '%s\n' 'local nn = require "nn"' 'local x = nn.input("x", {64, 64})' \
-    'nn.output("a", x:exp()); nn.output("b", x:sum(1))' >"$work/input.lua"
+    'local s = nn.state("s", {64, 64}); nn.update(s, s + x); nn.output("b", x:sum(1))' \
+    >"$work/input.lua"
   build/nngen show "$work/input.lua" >"$work/log" &&
     grep "other kernels that read x: several kernels read it, of which one only reduces it$" \
       "$work/log"
