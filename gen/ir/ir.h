@@ -90,7 +90,7 @@ struct Node {
   const char *kept, *wide, *blocks; // why no reader computes it; is f32: prec.c; `many`, or not
   Node *parent; // that it is a part of in memory, or another shape: a concat, such a part of one
   int64_t begin;           // of its part, along the axis of the concat
-  bool placed;             // a parent: what it is made of is written where it lies
+  bool placed, operand;    // a parent: what it is made of is written where it lies; of a product
   bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c
   bool foot, many; // a reduction: at the end of a product's kernel: norms.c; of parts: many.c
   bool follows, tf32; // a parameter's copy, updated with it: copies.c; rounded as stored: sched.c

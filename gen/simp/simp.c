@@ -430,6 +430,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     n = simp_make(to, node->op, node->nin, in, &node->attr, node);
   }
   n->uses = node->uses > n->uses ? node->uses : n->uses;
+  n->operand = n->operand || node->operand;
   return n;
 }
 
@@ -443,8 +444,15 @@ static Node *rewrite_cut(Graph *to, Node *node, Node **in) {
   return made ? made : n;
 }
 
+static void find_operands(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->op->cls == OpContract && j < g->nodes[i]->nin; j++)
+      g->nodes[i]->in[j]->operand = true;
+}
+
 static Graph *simplified(Graph *g, Node *(*rewrites)(Graph *, Node *, Node **)) {
   Known known = {0};
+  find_operands(g);
   Graph *to = graph_rebuild(g, rewrites, &known);
   HASH_CLEAR(hh, known.table);
   return graph_copy(to); // without what the rules left behind

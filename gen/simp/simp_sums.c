@@ -18,7 +18,8 @@ static bool same_along(const Node *c, const Node *x, int64_t axes) {
 }
 
 // sum(-x) = -sum(x); sum(x c) = sum(x) c and sum(x / c) = sum(x) / c, where c is the same along all
-// that is summed; the sum of a constant is one. Sums of one value then become one.
+// that is summed; the sum of a constant is one. Sums of one value then become one. Not of what a
+// product reads, as the gradient behind a norm: it is in memory, what it is made of need not be.
 Node *sum_outside(Graph *to, Node *n) {
   if (!sum_of_floats(n)) return NULL;
   Node *m = n->in[0], *in[2];
@@ -26,7 +27,7 @@ Node *sum_outside(Graph *to, Node *n) {
     double count = (double)type_count(&m->type) / (double)type_count(&n->type);
     return simp_const(to, m->attr.value * count, &n->type, n);
   }
-  if (m->op->cls != OpMap) return NULL;
+  if (m->op->cls != OpMap || m->operand) return NULL;
   if (m->op->flags & FlagNeg) {
     in[0] = simp_make(to, n->op, 1, m->in, &n->attr, n);
     return simp_make(to, m->op, 1, in, &m->attr, m);

@@ -160,8 +160,7 @@ __attribute__((unused)) static Plan *small_plan(void) {
                  .static_bytes = 3 * 4096,
                  .arena_bytes = 4096,
                  .init_bytes = 4096,
-                 .arena_bound = 4000,
-                 .nops = 3};
+                 .arena_bound = 4000};
   plan->tensors = calloc(plan->ntensors = SmallTensors, sizeof *plan->tensors);
   plan->tensors[SmallX] = small_tensor("x", RoleInput, SpaceStatic, 0);
   plan->tensors[SmallY] = small_tensor("y", RoleOutput, SpaceStatic, 4096);
