@@ -331,8 +331,8 @@ static double try_once(Graph *graph, const Group *g, double *const *value, const
 double rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
                          double unit, const double *got, const double *bound, double gate) {
   Allowed a = allow(n, value[n->id], got);
-  double error = check_values(n, a.want, got, bound, gate, n->type.dtype).relative;
-  CheckResult r = {0};
+  CheckResult first = check_values(n, a.want, got, bound, gate, n->type.dtype), r = {0};
+  double error = first.unlike ? INFINITY : first.relative; // no distance explains what is NaN
   double moved = 0;
   for (int how = 0; how < kMostTries && !r.passed && !(moved >= error); how++) {
     if (how >= kTries && !a.whole && !(r.relative <= error / 2)) break;

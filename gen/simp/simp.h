@@ -22,6 +22,8 @@ Node *simp_index(Graph *to, int axis, const Type *shape, const Node *like); // p
 SimpRule fold_constants; // simp_fold.c
 // What map n makes of these numbers; false: its `ref` cannot tell.
 bool fold_map(Compiler *c, const Node *n, const double *in, double *v);
+// And that the dtype of n holds it: kernels, which round and wrap, have the same; else false.
+bool fold_exact(Compiler *c, const Node *n, const double *in, double *v);
 bool sum_of_floats(const Node *n);
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product,
     window_reduced, reduced_once; // simp_sums.c

@@ -31,6 +31,14 @@ bool fold_map(Compiler *c, const Node *n, const double *in, double *v) {
   return done;
 }
 
+bool fold_exact(Compiler *c, const Node *n, const double *in, double *v) {
+  Dtype dtype = n->type.dtype;
+  bool rounds = n->op->typing == TypeConvert && dtype != DtF16 && dtype != DtBf16;
+  if (!fold_map(c, n, in, v)) return false;
+  if (rounds || dtype == DtBool) *v = converted(dtype, *v);
+  return holds(dtype, *v) && *v == (dtype_is_float(dtype) ? converted(dtype, *v) : floor(*v));
+}
+
 // A constant in the place of n: a number as those that a model writes, if all inputs of n are such,
 // else a tensor, which promotes as one (type.c).
 static Node *constant(Graph *to, double value, const Node *n) {

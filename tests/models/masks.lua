@@ -23,6 +23,12 @@ local forms = {
     return s:masked_fill(at:unsqueeze(1):gt(at:unsqueeze(-1)):view(1, 1, N, N), min)
   end,
   strict = function() return nn.where(key:lt(row), s, min) end, -- the first row sees none
+  cut = function()
+    return nn.where(((row - key):to("f32") / 50):to("i32"):eq(0), s, -math.huge)
+  end,
+  half = function() -- of positions; the first row sees none, as 0.5 is cut to 0
+    return nn.where((row:to("f32") * 0.5 + 0.5):to("i32"):gt(key), s, min)
+  end,
   twice = function() -- some rows see none
     return nn.where(key:le(row), s, min) + nn.where(key:gt(row + 5), 0, min)
   end,
@@ -39,9 +45,6 @@ local forms = {
   halves = function() return nn.where((row * 1000):to("f16"):ge(key * 1000), s, -math.huge) end,
   brain = function()
     return nn.where((row * 9):bfloat16():eq((key * 9):bfloat16()), s, -math.huge)
-  end,
-  cut = function()
-    return nn.where(((row - key):to("f32") / 50):to("i32"):eq(0), s, -math.huge)
   end,
   wrapped = function()
     return nn.where((row * 100000000):gt(key):logical_or(key:eq(row)), s, -math.huge)
