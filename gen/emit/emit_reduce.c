@@ -1,7 +1,7 @@
 // emit_reduce.c: reductions along any dimensions. One sweep over the elements accumulates all
 // reductions of the group, and stores what maps make of elements; then come the maps over the
-// results. And the reductions of several
-// whole tensors by one launch (reduce_many), each of which is such a group.
+// results. And the reductions of several whole tensors by one launch (reduce_many), each of which
+// is such a group.
 #include "emit.h"
 
 #include <stdlib.h>

@@ -286,7 +286,7 @@ static void place_operands(Graph *to, Node *n, Dtype dtype) {
   }
 }
 
-static bool is_row_major(const Type *t) {
+bool layout_row_major(const Type *t) {
   Type plain = type_make(t->dtype, t->rank, t->dim);
   return !memcmp(plain.order, t->order, sizeof t->order[0] * (size_t)t->rank);
 }
@@ -344,7 +344,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
   n->type = node->type;
   n->uses = node->uses;
-  bool chosen = n->op->cls == OpSource || layout->plain[node->id] || !is_row_major(&n->type);
+  bool chosen = n->op->cls == OpSource || layout->plain[node->id] || !layout_row_major(&n->type);
   if (!chosen) choose_order(n);
   if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
@@ -374,7 +374,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 // it. A source is where it is given.
 static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
   bool reshape = n->op->cls == OpMove && n->op->form == MoveReshape;
-  bool plain = is_row_major(wanted);
+  bool plain = layout_row_major(wanted);
   if (reshape && plain && !taken && !type_same_order(wanted, &n->type) &&
       n->in[0]->op->cls == OpMap) {
     const Type *from = &n->in[0]->type;

@@ -1,7 +1,7 @@
 // vector.c: products of a matrix and a vector (as many as there are), of two vectors, and of many
-// pairs of small matrices. Each element of the matrix is used once, or a few times: an mma tile would
-// be empty but for a row, or a corner. They are written as products that are added up along k, in
-// the order in which the matrix lies; where k is 1, there is nothing to add up.
+// pairs of small matrices. Each element of the matrix is used once, or a few times: an mma tile
+// would be empty but for a row, or a corner. They are written as products that are added up along
+// k, in the order in which the matrix lies; where k is 1, there is nothing to add up.
 #include "pass.h"
 
 // Takes the place of n: its type, and its uses.
@@ -24,7 +24,8 @@ static bool is_innermost(const Node *n, int d) {
   return stride[d] <= 1;
 }
 
-// The dimensions of t in the order of those of `matrix`, its last ones; k innermost, if it is there.
+// The dimensions of t in the order of those of `matrix`, its last ones; k innermost, if it is
+// there.
 static void order_as(Type *t, const Node *matrix, int k) {
   int before = t->rank - matrix->type.rank, at = before;
   bool innermost = is_innermost(matrix, k - before);
@@ -69,17 +70,12 @@ static Node *unsqueezed(Graph *to, Node *x, int at) {
   return graph_move(to, "reshape", x, x->type.rank + 1, &attr);
 }
 
-static bool lies_plain(const Node *x) {
-  Type plain = type_make(x->type.dtype, x->type.rank, x->type.dim);
-  return type_same_order(&plain, &x->type);
-}
-
 // Are they so many pairs of matrices so small that tiles would be empty but for a corner?
 static bool are_small(const Node *n, int64_t k) {
   enum { kSide = 8, kDepth = 256, kBatch = 256 };
   const Type *x = &n->in[0]->type, *w = &n->in[1]->type, *t = &n->type;
   bool matrices = t->rank > 2 && t->rank < MaxRank && x->rank == t->rank && w->rank == t->rank;
-  if (!matrices || !lies_plain(n->in[0]) || !lies_plain(n->in[1])) return false;
+  if (!matrices || !layout_row_major(x) || !layout_row_major(w)) return false;
   int64_t rows = t->dim[t->rank - 2], columns = t->dim[t->rank - 1];
   return rows <= kSide && columns <= kSide && k <= kDepth &&
          type_count(t) / (rows * columns) >= kBatch;

@@ -59,7 +59,8 @@ static int splits_of(const Attending *a, const Tile *t, const Arch *arch, size_t
   return (int)fmax(1, fmin(parts, most));
 }
 
-// Of kernels that draw or keep many numbers, those of at most so many registers. *least: what the best tile takes.
+// Of kernels that draw or keep many numbers, those of at most so many registers. *least: what the
+// best tile takes.
 static int find_candidates(const Group *g, const Arch *arch, Tile *list, int most, int registers,
                            int *least) {
   Attending a = attend_problem(g);
@@ -79,7 +80,8 @@ static int find_candidates(const Group *g, const Arch *arch, Tile *list, int mos
       if (s && t.splits == 1) continue;
       if (!attend_fits(&a, &t, lanes) || !t.blocks) break;
       if (attend_most_registers(&a, &t) < *least) *least = attend_most_registers(&a, &t);
-      if (attend_is_wide(&a) && attend_most_registers(&a, &t) > registers) break; // some would be spilled
+      bool spills = attend_most_registers(&a, &t) > registers;
+      if (attend_is_wide(&a) && spills) break;
       Cost cost = attend_cost(&a, &t, g, arch);
       cost_note(&t, &cost);
       kept = sched_keep_cheapest(list, kept, most, &t);

@@ -79,7 +79,8 @@ static bool is_move(const Node *n) {
 }
 
 // The value at these places of n, which is made of positions and numbers; false: it is made of
-// something else, or of values that kernels would round or wrap. A score that a choice takes counts as 0.
+// something else, or of values that kernels would round or wrap. A score that a choice takes counts
+// as 0.
 static bool value_at(Graph *to, const Node *n, const int64_t *at, int *left, double *v) {
   double in[MaxInputs];
   int64_t from[MaxRank];

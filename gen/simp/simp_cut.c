@@ -1,6 +1,6 @@
 // simp_cut.c: rows that nobody reads are not computed. A slice of what maps, reductions along rows
-// and products make of rows is made of slices: of one token in the last block of a transformer, whose
-// class or next token is asked for, the norm, the projections and the residual.
+// and products make of rows is made of slices: of one token in the last block of a transformer,
+// whose class or next token is asked for, the norm, the projections and the residual.
 #include "simp.h"
 
 enum { kMostInner = 96 };
@@ -38,9 +38,10 @@ static bool is_whole(const Cut *c, const Node *x) {
 
 // Are elements of n that the slice takes made of those of its inputs that it takes?
 static bool by_rows(const Cut *c, const Node *n) {
-  bool inner = !n->fixed && n->type.rank == c->slice->type.rank &&
-               ((n->op->cls == OpMap && n->op->typing != TypeDraw) || n->op->cls == OpReduce ||
-                (n->op->cls == OpContract && n->op->form == FormMatmul && n->in[1]->type.rank == 2));
+  bool map = n->op->cls == OpMap && n->op->typing != TypeDraw,
+       product = n->op->cls == OpContract && n->op->form == FormMatmul && n->in[1]->type.rank == 2,
+       inner = !n->fixed && n->type.rank == c->slice->type.rank &&
+               (map || product || n->op->cls == OpReduce);
   for (int d = 0; d < n->type.rank && inner; d++) {
     bool reduced = n->op->cls == OpReduce && n->attr.axes >> d & 1;
     bool column = n->op->cls == OpContract && d == n->type.rank - 1;

@@ -9,7 +9,8 @@ fused() { # fused OPTIONS...: at most as many kernels as the model says, and rig
       exit !want || got > want}' "$work/log"
 }
 for case in siblings dropped diamond statistics squares groups images channels far integers concat \
-  parts adam cycle gated gated_behind_norm heads branches turned ordered recursion beside rotary rotary_exchanged \
+  parts adam cycle gated gated_behind_norm heads branches turned ordered recursion \
+  beside rotary rotary_exchanged \
   rotary_partial head_norms activations residual norms behind_dropped beside_dropped loss \
   projections places steps joined numbers stored_bias stored_total stored_channels dense \
   shared_keys group_layer \
@@ -23,7 +24,8 @@ tables() { # cos and sin, each once, by one kernel of five
     { grep '^# kernel' <<<"$got"; return 1; }
 }
 ok "tables of halves that are alike" tables
-for case in siblings statistics images channels concat parts cycle gated gated_behind_norm heads branches turned \
+for case in siblings statistics images channels concat parts cycle gated gated_behind_norm \
+  heads branches turned \
   ordered activations residual norms groups; do
   few 8/2 bf16 || continue
   ok "$case, bf16" fused --set case=$case --dtype bf16
