@@ -67,6 +67,9 @@ const char *index_whole(Arena *a, Index at); // with its lane, for arithmetic th
 // Element `at` of a value of shape `to`, seen in shape `from`.
 void index_reshape(Arena *arena, const Type *to, const Type *from, int lanes, const Index *at,
                    Index *out);
+// Gives each index of a moved value a name, unless it is one, or another for each lane: it is
+// computed once, and a vector wants a bare one.
+void index_name(const Group *g, Buffer *out, const char *indent, int rank, Index *at);
 
 // The value of node n at index `at` (its rank) as a CUDA float expression: a local or a literal.
 const char *expr_value(Scope *s, const Node *n, const Index *at);

@@ -4,17 +4,6 @@
 
 #include <string.h>
 
-// Gives each index of a moved value a name, unless it is one: it is computed once, and a vector
-// wants a bare one.
-static void name_indices(Emitter *e, Buffer *moves, int rank, Index *at) {
-  for (int d = 0; d < rank; d++) {
-    if (!strchr(at[d].text, ' ')) continue;
-    const char *word = expr_name(e->g, emit_index_names(rank)[d]);
-    buffer_put(moves, "    const int %s = %s;\n", word, at[d].text);
-    at[d].text = word;
-  }
-}
-
 // Nothing is stored where a slice drops the element.
 static void put_dropped(Buffer *moves, const Node *slice, const Index *at) {
   for (int d = 0; d < slice->type.rank; d++)
@@ -34,14 +23,15 @@ static void follow_moves(Emitter *e, Scope *s, Index *at, const Index *other) {
     const char *value = expr_value(s, n->in[0], at);
     Index to[MaxRank];
     expr_follow(n, s->lanes, at, to);
-    name_indices(e, &moves, n->type.rank, to);
+    index_name(e->g, &moves, "    ", n->type.rank, to);
+    for (int d = 0; d < n->type.rank; d++)
+      if (expr_mentions(to[d].text, "j")) die("%s: moves cut the lanes apart", e->g->name);
     if (n->op->form == MoveSlice) put_dropped(&moves, n, to);
     for (int d = 0; d < n->type.rank; d++)
       at[d] = n->type.dim[d] == 1 ? (Index){"0", false} : to[d];
     expr_bind(s, n, at, value);
     if (tail->twin && n->in[0] == tail->twin->in[0]) expr_bind(s, tail->twin, at, beside);
   }
-  if (expr_mentions(moves.text, "j")) die("%s: moves cut the lanes apart", e->g->name);
   hole_take(e, "moves", &moves);
 }
 

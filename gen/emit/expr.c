@@ -400,25 +400,43 @@ const char *expr_as_tf32(Arena *a, const char *value) {
   return arena_printf(a, "nn_from_bits(nn_tf32(%s))", value);
 }
 
-// The strides of what the group stores as n, and where it begins: it lies as this one.
-static const Node *stored_as(const Scope *s, const Node *n, int64_t *stride, int64_t *first) {
-  const Node *stored = group_stored(s->group, n);
+// Where moves take element `at` of `from`, to n, in a kernel of rows.
+static void follow_from(Scope *s, const Node *from, const Node *n, Index *at) {
+  Index to[MaxRank];
+  if (n == from) return;
+  follow_from(s, from, n->in[0], at);
+  if (!view_reorders(n)) return; // a copy
+  expr_follow(n, s->lanes, at, to);
+  index_name(s->group, &s->loads, "  ", n->type.rank, to);
+  memcpy(at, to, sizeof *at * (size_t)n->type.rank);
+}
+
+// The strides of what the group stores as n, and where it begins: it lies as this one. `at`, an
+// element of it: of what is returned.
+static const Node *stored_as(Scope *s, const Node *n, int64_t *stride, int64_t *first, Index *at) {
+  const Node *stored = group_stored(s->group, n), *led = group_led(s->group, n);
   view_memory(n, stride, first);
+  if (led) follow_from(s, led, n, at);
+  if (led) return n;
   if (stored != n) type_strides(&stored->type, stride);
   return stored;
 }
 
-const char *expr_element(Scope *s, const Node *n, const Index *at) {
+const char *expr_element(Scope *s, const Node *n, const Index *from) {
   int64_t step, first, stride[MaxRank];
-  const Node *stored = stored_as(s, n, stride, &first);
+  Index at[MaxRank];
+  memcpy(at, from, sizeof at);
+  const Node *stored = stored_as(s, n, stride, &first, at);
   const char *offset = offset_of(s, &stored->type, stride, at, &step);
   return arena_printf(scope_arena(s), "%s[%s]", place_of(s, n, first), offset);
 }
 
-void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
+void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *from, const char *value) {
   int64_t step, first, stride[MaxRank];
+  Index at[MaxRank];
   if (n->tf32) value = expr_as_tf32(scope_arena(s), value);
-  const Node *stored = stored_as(s, n, stride, &first);
+  memcpy(at, from, sizeof at);
+  const Node *stored = stored_as(s, n, stride, &first, at);
   const char *offset = offset_of(s, &stored->type, stride, at, &step);
   const char *type = expr_ctype(n->type.dtype);
   const char *pointer = place_of(s, n, first), *cast = expr_cast(n);

@@ -147,6 +147,15 @@ void expr_follow(const Node *move, int lanes, const Index *at, Index *out) {
     out[d] = index_shifted(arena, at[d], -move->attr.dims[d]);
 }
 
+void index_name(const Group *g, Buffer *out, const char *indent, int rank, Index *at) {
+  for (int d = 0; d < rank; d++) {
+    if (!strchr(at[d].text, ' ') || expr_mentions(at[d].text, "j")) continue;
+    const char *word = expr_name(g, emit_index_names(rank)[d]);
+    buffer_put(out, "%sconst int %s = %s;\n", indent, word, at[d].text);
+    at[d].text = word;
+  }
+}
+
 // ---- linear to index --------------------------------------------------------------------------
 
 void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,

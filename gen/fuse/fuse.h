@@ -138,6 +138,8 @@ const char *legal_epilogue(const Group *k, const Node *n), // why n does not fol
     *legal_columns(const Group *k, const Node *n); // why a product does not reduce n's input
 bool legal_keeps_places(const Node *move), legal_moved(const Node *n, const Group *k),
     legal_lies_alike(const Group *k, const Node *n), // a move whose elements lie as there
+    // Does it store neighbours of this lane side by side, or is that cheaper than a copy?
+    legal_stores_runs(const Group *k, Lane lane, const Type *t),
     legal_alone(const Group *k, const Node *n); // nobody but n reads what k makes
 // Why one kernel of both, or of these nodes in order, is too large.
 const char *legal_size(const Group *a, const Group *b), *legal_values(Node *const *, int count);
@@ -234,6 +236,11 @@ unsigned group_dims_kept(const Group *g, const Node *reduction, int64_t *togethe
 int state_words(const Group *g); // 4-byte fields of its states
 bool group_shares_state(const Group *g, int i); // does its i-th node reduce to one before it?
 const Node *group_stored(const Group *g, const Node *n); // n, or what n is another shape of
+// A move that takes each element to one place, or a copy to other places in memory.
+bool group_leads(const Node *n);
+// Of a kernel of rows: the element of a row that n is in another place, to which moves lead, and its
+// thread stores it there; null: n lies as rows do.
+const Node *group_led(const Group *g, const Node *n);
 // Does a kernel of reductions store n as it goes over what it reduces?
 bool group_by_element(const Group *g, const Node *n);
 Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or those of a bundle

@@ -101,7 +101,24 @@ static const Node *unmoved(const Group *g, const Node *n) {
   return in_step(g, n) && in_step(g, x) ? x : n;
 }
 
+bool group_leads(const Node *n) {
+  Dtype from = n->nin ? n->in[0]->type.dtype : DtF32;
+  bool copy = n->op->flags & FlagCopy && (from == n->type.dtype || from == DtF32);
+  return copy || view_reorders(n);
+}
+
+const Node *group_led(const Group *g, const Node *n) {
+  if (!g->tm->fusion->sweeps || !g->tm->fusion->elements) return NULL;
+  const Node *x = n;
+  bool moved = false;
+  for (; group_leads(x) && x->in[0]->group == g; x = x->in[0])
+    moved = moved || !view_same_memory(x);
+  return moved && type_same_shape(g->tm->fusion->elements(g), &x->type) ? x : NULL;
+}
+
 const Node *group_stored(const Group *g, const Node *n) {
+  const Node *led = group_led(g, n);
+  if (led) return led;
   if (n->parent && !view_whole_part(n)) return n;
   const Node *shaped = NULL; // the last one whose indices are those of the elements
   bool in_order = !g->tm->fusion->product || n->tail == kFootTail;

@@ -18,7 +18,7 @@ static bool scatters(const Node *n) {
 // ---- where elements are stored ------------------------------------------------------------------
 
 // A transposing store writes one element of each sector: does that cost less than a copy?
-static bool stores_runs(const Group *k, Lane lane, const Type *t) {
+bool legal_stores_runs(const Group *k, Lane lane, const Type *t) {
   int64_t stride[MaxRank];
   type_strides(t, stride);
   return (lane.dim >= 0 && stride[lane.dim] == 1) || gain_scatters(k->graph->c->options.arch, t);
@@ -29,7 +29,7 @@ static bool stores_well(const Group *k, const Node *n) {
   const Type *made = &k->anchor->type, *t = &n->type;
   int tail = k->ntails ? tail_of_inputs(k, n) : 0;
   if (k->ntails && (k->pair[0] || k->tails[tail].nmoves))
-    return stores_runs(k, tail_lane(k, tail), t);
+    return legal_stores_runs(k, tail_lane(k, tail), t);
   if (k->tm->fusion->maps || !type_same_shape(made, t)) return true;
   int64_t a[MaxRank], b[MaxRank];
   type_strides(made, a);
@@ -170,7 +170,7 @@ static const char *move_joins_product(const Group *k, const Node *n) {
   if (is_stored_for_others(k, n) && !maps && readers == stored->uses && !feeds_maps(k, stored))
     return "others read what is moved, and can read it in place";
   if (!tail_may_begin(k, n)) return "the product has as many parts as it may have";
-  return when(stores_runs(k, lane, &stored->type),
+  return when(legal_stores_runs(k, lane, &stored->type),
               "the move would make the product store single elements");
 }
 

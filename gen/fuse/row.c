@@ -145,6 +145,33 @@ static bool parts_apart(const Group *reader) {
   return apart;
 }
 
+// Does the reader only put elements of rows in other places? The value they are of; null: it does
+// not.
+static const Node *led_by(const Group *rows, const Group *reader) {
+  for (int i = 0; i < reader->nnodes; i++) {
+    const Node *n = reader->nodes[i], *from = i ? reader->nodes[i - 1] : NULL;
+    if (!group_leads(n) || (from ? n->in[0] != from : n->in[0]->group != rows)) return NULL;
+  }
+  const Node *made = reader->nodes[0]->in[0];
+  while (group_leads(made) && made->in[0]->group == rows) made = made->in[0];
+  return type_same_shape(&made->type, elements_of(rows)) ? made : NULL;
+}
+
+// Do neighbours in a row stay neighbours where moves lead them?
+static const char *leads_runs(const Group *rows, const Group *reader, const Node *made) {
+  const Node *move[kMostNodes];
+  int count = 0;
+  for (const Node *n = reader->anchor; n != made; n = n->in[0]) move[count++] = n;
+  const Type *x = elements_of(rows);
+  int inner = x->order[x->rank - 1];
+  Lane lane = {inner, x->dim[inner]};
+  while (count--)
+    if (view_reorders(move[count])) lane = lane_follow(lane, move[count]);
+  return legal_stores_runs(rows, lane, &reader->anchor->type)
+             ? NULL
+             : "the move would make those rows store single elements";
+}
+
 // Why one kernel does not make rows and what reads their results over the same elements; null: it
 // may.
 static const char *legal_behind_rows(const Group *rows, const Group *reader) {
@@ -155,6 +182,8 @@ static const char *legal_behind_rows(const Group *rows, const Group *reader) {
   const char *large = legal_size(rows, reader);
   if (large) return large;
   if (!fuse_same_call(rows, reader)) return "unfused, they are of different layers";
+  const Node *led = led_by(rows, reader);
+  if (led) return leads_runs(rows, reader, led);
   bool reduces = reader->tm->fusion->sweeps;
   if (reduces && !has_rows(reader)) return "what it reduces is no row that a block holds";
   if (reduces && reader->anchor->attr.axes != rows->anchor->attr.axes)

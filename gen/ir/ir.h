@@ -288,6 +288,7 @@ const char *text_rows(Compiler *c, const char *text); // the file that declares 
 // element is; null when its elements must be computed.
 void view_memory(const Node *n, int64_t stride[MaxRank], int64_t *first); // of n, where it begins
 bool view_whole_part(const Node *n); // is it, a part of a concat, in one piece there?
+bool view_reorders(const Node *n);   // a move that takes each element to one place, and none away
 bool view_same_memory(const Node *n); // a reshape or permutation whose elements lie as its input's
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
 // Where neighbours of a value are, after moves.

@@ -52,11 +52,15 @@ bool view_whole_part(const Node *n) {
   return true;
 }
 
+bool view_reorders(const Node *n) {
+  return n->op->cls == OpMove && n->op->form <= MovePermute;
+}
+
 bool view_same_memory(const Node *n) {
+  if (!view_reorders(n)) return false;
   const Node *x = n->in[0];
   int64_t in[MaxRank], out[MaxRank] = {0}, own[MaxRank];
-  bool reorders = n->op->cls == OpMove && n->op->form <= MovePermute;
-  if (!reorders || x->type.dtype != n->type.dtype) return false;
+  if (x->type.dtype != n->type.dtype) return false;
   type_strides(&x->type, in);
   type_strides(&n->type, own);
   for (int d = 0; d < n->type.rank && n->op->form == MovePermute; d++) out[d] = in[n->attr.dims[d]];

@@ -66,6 +66,19 @@ function cases.joined() -- reductions write where a concat lies, too, in one pie
   nn.output("apart", nn.concat({(x * 2):exp():sum(1), y:sum(1)}, 1))
   at_most(5)
 end
+-- Rows are stored where moves lead: windows of a picture, heads, a part of a stack, squares.
+function cases.led()
+  local x, y = nn.input("x", {2, 12, 12, 40}), nn.input("y", {3, 20, 48})
+  local normed = x:layer_norm("norm")
+  nn.output("rows", normed:amax(4)) -- read where they are, too
+  nn.output("windows", normed:reshape(2, 3, 4, 3, 4, 40):permute(1, 2, 4, 3, 5, 6):reshape(18, 16, 40))
+  nn.output("heads", (y * 2):softmax():reshape(3, 20, 4, 12):permute(1, 3, 2, 4))
+  nn.output("stacked", nn.concat({y:softmax():permute(2, 1, 3):reshape(60, 48),
+                                  nn.input("z", {8, 48}):log_softmax()}, 1))
+  nn.output("square", nn.input("s", {16, 16, 8}):rms_norm("rms"):permute(2, 1, 3))
+  nn.output("across", nn.input("t", {12, 40, 64}):softmax(2):permute(2, 1, 3))
+  at_most(6)
+end
 -- What maps make of elements is stored by the kernel that reduces these, or reduces them.
 function cases.stored_bias()
   local g = nn.where(nn.input("y", {70, 45}):gt(0), nn.input("g", {70, 45}), 0.0)
