@@ -67,16 +67,16 @@ const char *index_whole(Arena *a, Index at); // with its lane, for arithmetic th
 // Element `at` of a value of shape `to`, seen in shape `from`.
 void index_reshape(Arena *arena, const Type *to, const Type *from, int lanes, const Index *at,
                    Index *out);
-// Gives each index of a moved value a name, unless it is one, or another for each lane: it is
-// computed once, and a vector wants a bare one.
+Index index_rolled(Arena *a, Index at, int64_t by, int64_t size, int lanes);
+// Names each index that is neither a name nor another for each lane: a vector wants a bare one.
 void index_name(const Group *g, Buffer *out, const char *indent, int rank, Index *at);
 
 // The value of node n at index `at` (its rank) as a CUDA float expression: a local or a literal.
 const char *expr_value(Scope *s, const Node *n, const Index *at);
 void expr_bind(Scope *s, const Node *n, const Index *at, const char *text);
 void expr_bind_as(Scope *s, const struct Bound *b); // as in another scope
-// Where element `at` of its input is in the result of a reshape, permutation or slice; a lane stays
-// one while `lanes` neighbours stay together.
+// Where element `at` of its input is in the result of a reshape, permutation, slice or roll; a lane
+// stays one while `lanes` neighbours stay together.
 void expr_follow(const Node *move, int lanes, const Index *at, Index *out);
 // n at `at` of a value of the shape `from`, aligned at the right: broadcast dimensions become 0.
 void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
@@ -89,8 +89,7 @@ void expr_decode(Buffer *out, const char *indent, const char *i, int n, const in
 const char *expr_pointer(const Group *g, const Node *n); // the parameter for a value in memory
 bool expr_takes_pointer(const Group *g, int i); // of Group.args: or is it read by boxes alone?
 void expr_name_args(Group *g);                           // Group.args: like the model's names
-// A name of this kernel alone, `wanted` if it is free.
-const char *expr_name(const Group *g, const char *wanted);
+const char *expr_name(const Group *g, const char *wanted); // of its own, `wanted` if it is free
 const char *expr_local(const Group *g, const Node *n);     // for what n makes: conv1, conv1_add
 const char *expr_literal(Arena *a, double v, Dtype dtype); // the number as a value of this dtype
 const char *expr_ctype(Dtype dtype);

@@ -86,6 +86,10 @@ static void moved_from(const Scope *s, const Node *n, const Index *at, Index *in
   for (int d = 0; d < n->type.rank && n->op->form == MovePermute; d++) in[n->attr.dims[d]] = at[d];
   for (int d = 0; d < n->type.rank && n->op->form == MoveSlice; d++)
     in[d] = index_shifted(scope_arena(s), at[d], n->attr.dims[d]);
+  for (int d = 0; d < n->type.rank && n->op->form == MoveRoll; d++) {
+    int64_t by = n->attr.dims[d], size = n->type.dim[d];
+    in[d] = index_rolled(scope_arena(s), at[d], by ? size - by : 0, size, s->lanes);
+  }
 }
 
 // Is n at this index the same for all lanes, made by maps and moves of what is at hand before their

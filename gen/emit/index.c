@@ -137,6 +137,14 @@ void index_reshape(Arena *arena, const Type *to, const Type *from, int lanes, co
   }
 }
 
+Index index_rolled(Arena *arena, Index at, int64_t by, int64_t size, int lanes) {
+  if (!by) return at;
+  bool together = by % lanes == 0 && size % lanes == 0; // else neighbours are cut apart
+  Index from = {together ? at.text : index_whole(arena, at), false};
+  const char *moved = index_shifted(arena, from, by).text;
+  return (Index){arena_printf(arena, "(%s) %% %lld", moved, (long long)size), at.lane && together};
+}
+
 void expr_follow(const Node *move, int lanes, const Index *at, Index *out) {
   Arena *arena = move->group->graph->arena;
   const Type *from = &move->in[0]->type, *to = &move->type;
@@ -145,6 +153,8 @@ void expr_follow(const Node *move, int lanes, const Index *at, Index *out) {
     out[d] = at[move->attr.dims[d]];
   for (int d = 0; d < to->rank && move->op->form == MoveSlice; d++)
     out[d] = index_shifted(arena, at[d], -move->attr.dims[d]);
+  for (int d = 0; d < to->rank && move->op->form == MoveRoll; d++)
+    out[d] = index_rolled(arena, at[d], move->attr.dims[d], to->dim[d], lanes);
 }
 
 void index_name(const Group *g, Buffer *out, const char *indent, int rank, Index *at) {

@@ -12,7 +12,7 @@ static const char *when(bool legal, const char *otherwise) {
 
 // Does each element of its input go to one place, or none?
 static bool scatters(const Node *n) {
-  return n->op->cls == OpMove && n->op->form <= MoveSlice;
+  return n->op->cls == OpMove && (n->op->form <= MoveSlice || n->op->form == MoveRoll);
 }
 
 // ---- where elements are stored ------------------------------------------------------------------
@@ -102,10 +102,12 @@ bool legal_alone(const Group *k, const Node *n) {
 // so.
 bool legal_lies_alike(const Group *k, const Node *n) {
   if (k->tm->fusion->product) return false;
-  const Node *x = n;
-  while (x->op->cls == OpMove && x->nin == 1 && x->in[0]->group == k && view_same_memory(x))
+  bool alike = false;
+  for (const Node *x = n; !alike && x->nin == 1 && x->in[0]->group == k && view_same_memory(x);) {
     x = x->in[0];
-  return x != n && in_domain(k, &x->type);
+    alike = in_domain(k, &x->type);
+  }
+  return alike;
 }
 
 static const char *move_lies_alike(const Group *k, const Node *n) {
@@ -160,7 +162,7 @@ static const char *move_joins_product(const Group *k, const Node *n) {
     return when(view_same_memory(n),
                 "it moves what columns are reduced to, which that kernel stores in order");
   if (group_statistic(k)) return "the rows that it moves are reduced by that kernel";
-  if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
+  if (!scatters(n)) return "a product's epilogue follows no move but reshape, permute, slice, roll";
   if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
   Lane lane = tail_lane(k, tail_of_inputs(k, n));
   bool maps;

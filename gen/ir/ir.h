@@ -296,6 +296,5 @@ typedef struct Lane {
   int dim;     // they are neighbours in this dimension; -1: in none
   int64_t run; // they stay together in whole runs of so many
 } Lane;
-Lane lane_follow(Lane lane, const Node *move); // a reshape, permutation or slice
-
+Lane lane_follow(Lane lane, const Node *move); // a reshape, permutation, slice or roll
 #endif

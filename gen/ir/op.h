@@ -36,6 +36,7 @@ typedef enum MoveKind {
   MoveSlice,
   MoveConcat,
   MovePad,
+  MoveRoll,
   MoveGather,
   MoveAlong
 } MoveKind;

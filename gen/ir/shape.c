@@ -314,10 +314,21 @@ static void infer_pad(Compiler *c, Node *n) {
   n->type = type_make(t.dtype, t.rank, t.dim);
 }
 
+static void infer_roll(Compiler *c, Node *n) {
+  const Type *t = &n->in[0]->type;
+  for (int d = 0; d < t->rank; d++) {
+    int64_t by = n->attr.dims[d], most = t->dim[d] > 0 ? t->dim[d] - 1 : 0;
+    if (by < 0 || by > most)
+      err_at(c, n->loc, "roll: by %lld is not 0 to %lld, dimension %d of %s", (long long)by,
+             (long long)most, d + 1, shape_of(n->in[0]));
+  }
+  n->type = type_make(t->dtype, t->rank, t->dim);
+}
+
 static void (*const move_rules[])(Compiler *, Node *) = {
     [MoveReshape] = infer_reshape, [MovePermute] = infer_permute, [MoveSlice] = infer_slice,
-    [MoveConcat] = infer_concat,   [MovePad] = infer_pad,         [MoveGather] = infer_gather,
-    [MoveAlong] = infer_along,
+    [MoveConcat] = infer_concat,   [MovePad] = infer_pad,         [MoveRoll] = infer_roll,
+    [MoveGather] = infer_gather,   [MoveAlong] = infer_along,
 };
 
 static void infer_contract(Compiler *c, Node *n) {

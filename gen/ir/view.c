@@ -53,11 +53,11 @@ bool view_whole_part(const Node *n) {
 }
 
 bool view_reorders(const Node *n) {
-  return n->op->cls == OpMove && n->op->form <= MovePermute;
+  return n->op->cls == OpMove && (n->op->form <= MovePermute || n->op->form == MoveRoll);
 }
 
 bool view_same_memory(const Node *n) {
-  if (!view_reorders(n)) return false;
+  if (!view_reorders(n) || n->op->form == MoveRoll) return false;
   const Node *x = n->in[0];
   int64_t in[MaxRank], out[MaxRank] = {0}, own[MaxRank];
   if (x->type.dtype != n->type.dtype) return false;
@@ -118,6 +118,7 @@ Lane lane_follow(Lane lane, const Node *move) {
   }
   if (dim < 0) return (Lane){-1, 1};
   int64_t run = common_divisor(lane.run, to->dim[dim]);
-  if (move->op->form == MoveSlice) run = common_divisor(run, move->attr.dims[dim]);
+  if (move->op->form == MoveSlice || move->op->form == MoveRoll)
+    run = common_divisor(run, move->attr.dims[dim]);
   return (Lane){dim, run};
 }

@@ -219,6 +219,11 @@ function rules.pad(g, node, y, x)
   for i, d in ipairs(shape(x)) do first[i], last[i] = node.dims[i], node.dims[i] + d end
   return op.slice(g, {dims = first, ends = last})
 end
+function rules.roll(g, node, y, x)
+  local back = {}
+  for i, d in ipairs(shape(x)) do back[i] = node.dims[i] > 0 and d - node.dims[i] or 0 end
+  return op.roll(g, {dims = back})
+end
 function rules.concat(g, node, y, ...)
   local parts, at = {}, 0
   for i, x in ipairs{...} do

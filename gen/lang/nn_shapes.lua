@@ -182,14 +182,6 @@ define("rot90(x: tensor, k: whole = 1, a: axis = 1, b: axis = 2)",
   if k % 4 == 1 then return nn.transpose(nn.flip(x, b), a, b) end
   return nn.flip(nn.transpose(x, a, b), b)
 end)
--- x, moved on by `by` along an axis: each element says where it comes from, which a kernel that reads
--- it computes.
-local function rolled(x, axis, by)
-  local n = shape(x)[axis]
-  local place = op.mod(nn.index({n}) + (n - by), n)
-  return nn.custom_gradient(op.gather(x, place, {axis = axis - 1}), {x},
-                            function(g) return rolled(g, axis, n - by) end)
-end
 -- Moved on by `shifts` along the axes; what leaves at the end comes in at the beginning. Without
 -- axes: of all elements.
 define("roll(x: tensor, shifts: any, axes: any = nil)", "torch.roll", function(x, shifts, axes)
@@ -201,13 +193,14 @@ define("roll(x: tensor, shifts: any, axes: any = nil)", "torch.roll", function(x
   end
   if type(axes) ~= "table" then axes = {axes} end
   if #axes ~= #shifts then fail("roll: %d shifts for %d axes", #shifts, #axes) end
+  local by = {}
+  for d = 1, #shape(x) do by[d] = 0 end
   for i = 1, #axes do -- an axis may stand there again
     local axis = tools.axis("roll: axes[" .. i .. "]", axes[i], x)
     local n = shape(x)[axis]
-    local by = n > 0 and shifts[i] % n or 0
-    if by ~= 0 then x = rolled(x, axis, by) end
+    by[axis] = n > 0 and (by[axis] + shifts[i]) % n or 0
   end
-  return x
+  return op.roll(x, {dims = by})
 end)
 
 -- ---- pictures ---------------------------------------------------------------------------------

@@ -370,6 +370,8 @@ op{name = "permute", class = "move", form = "permute", attrs = {"dims"}, flops =
 op{name = "slice", class = "move", form = "slice", attrs = {"dims", "ends"}, flops = 0}
 op{name = "concat", class = "move", form = "concat", nin = -1, attrs = {"axis"}, flops = 0}
 op{name = "pad", class = "move", form = "pad", attrs = {"dims", "ends"}, flops = 0}
+-- Element i comes from i - dims, modulo the size.
+op{name = "roll", class = "move", form = "roll", attrs = {"dims"}, flops = 0}
 -- $1 read at the integers of $2, along one axis: whole rows, or an element of each row.
 op{name = "gather", class = "move", form = "gather", nin = 2, attrs = {"axis"}, flops = 0}
 op{name = "take_along", class = "move", form = "along", nin = 2, attrs = {"axis"}, flops = 0}

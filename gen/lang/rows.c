@@ -8,7 +8,7 @@
 static const char *const forms[OpClassCount][8] = {
     [OpSource] = {"input", "param", "const", "index", "state"},
     [OpContract] = {"matmul", "conv", "conv_data", "conv_filter"},
-    [OpMove] = {"reshape", "permute", "slice", "concat", "pad", "gather", "along"},
+    [OpMove] = {"reshape", "permute", "slice", "concat", "pad", "roll", "gather", "along"},
 };
 
 const char *rows_form(const Op *op) {

@@ -231,6 +231,8 @@ static int64_t move_source(const Node *n, const Type *from, const int64_t *at, i
       for (int e = 0; e < n->type.rank; e++) i = n->attr.dims[e] == d ? at[e] : i;
     else if (n->op->form == MoveConcat)
       i = at[d] - (d == n->attr.axis ? shift : 0);
+    else if (n->op->form == MoveRoll)
+      i = (at[d] + from->dim[d] - n->attr.dims[d]) % from->dim[d];
     else
       i = at[d] + (n->op->form == MoveSlice ? n->attr.dims[d] : -n->attr.dims[d]);
     if (i < 0 || i >= from->dim[d]) return -1;

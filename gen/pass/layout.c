@@ -130,7 +130,7 @@ static void choose_order(Node *n) {
   }
   bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce || n->op->cls == OpScan ||
                n->op->cls == OpSelect ||
-               (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MovePad);
+               (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MoveRoll);
   int64_t most = -1; // the order of the largest input of this rank
   for (int i = 0; keeps && i < n->nin; i++) {
     const Type *in = &n->in[i]->type;

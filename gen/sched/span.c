@@ -203,9 +203,21 @@ typedef struct Walk {
 
 static Span span_at(Walk *w, const Node *n, const Span *at);
 
+// From where a roll takes these places: one piece, or it goes over the end.
+static Span rolled_back(const Node *n, int d, Span at) {
+  double size = (double)n->type.dim[d], by = (double)n->attr.dims[d];
+  if (at.lo >= by) return (Span){at.lo - by, at.hi - by};
+  if (at.hi < by) return (Span){at.lo - by + size, at.hi - by + size};
+  return (Span){0, size - 1};
+}
+
 static Span of_move(Walk *w, const Node *n, const Span *at) {
   Span in[MaxRank];
   int from[MaxRank];
+  if (n->op->form == MoveRoll) {
+    for (int d = 0; d < n->type.rank; d++) in[d] = rolled_back(n, d, at[d]);
+    return span_at(w, n->in[0], in);
+  }
   if (!span_follow(n, from)) return in_memory(n);
   for (int d = 0; d < n->in[0]->type.rank; d++) {
     double shift = n->op->form == MoveSlice ? (double)n->attr.dims[d] : 0;

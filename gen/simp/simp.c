@@ -120,9 +120,10 @@ static Node *drop_identity(Graph *to, Node *n) {
       !(x->op->cls == OpMap && dtype_is_float(n->type.dtype)))
     return x;
   if (n->op->cls == OpMove && same) {
-    bool moved = n->op->form == MovePermute;
-    for (int d = 0; moved && d < n->type.rank; d++)
-      if (n->attr.dims[d] != d) return NULL;
+    for (int d = 0; d < n->type.rank; d++)
+      if ((n->op->form == MovePermute && n->attr.dims[d] != d) ||
+          (n->op->form == MoveRoll && n->attr.dims[d] != 0))
+        return NULL;
     return n->nin == 1 ? x : NULL;
   }
   if (n->op->cls == OpReduce && same) return one_element(to, n);
@@ -136,7 +137,7 @@ static Node *drop_identity(Graph *to, Node *n) {
   return NULL;
 }
 
-// reshape(reshape(x)), permute(permute(x)) and slice(slice(x)) are one move.
+// reshape(reshape(x)), and likewise permute, slice and roll, are one move.
 static Node *join_moves(Graph *to, Node *n) {
   if (n->op->cls != OpMove || n->nin != 1 || n->in[0]->op != n->op) return NULL;
   Attr attr = n->attr;
@@ -147,6 +148,9 @@ static Node *join_moves(Graph *to, Node *n) {
       attr.dims[d] += n->in[0]->attr.dims[d];
       attr.ends[d] += n->in[0]->attr.dims[d];
     }
+  else if (n->op->form == MoveRoll)
+    for (int d = 0; d < n->type.rank; d++)
+      attr.dims[d] = (attr.dims[d] + n->in[0]->attr.dims[d]) % n->type.dim[d];
   else if (n->op->form != MoveReshape)
     return NULL;
   return simp_make(to, n->op, 1, n->in[0]->in, &attr, n);

@@ -69,9 +69,10 @@ end
 -- Rows are stored where moves lead: windows of a picture, heads, a part of a stack, squares.
 function cases.led()
   local x, y = nn.input("x", {2, 12, 12, 40}), nn.input("y", {3, 20, 48})
-  local normed = x:layer_norm("norm")
+  local normed, cut = x:layer_norm("norm"), {2, 3, 4, 3, 4, 40}
   nn.output("rows", normed:amax(4)) -- read where they are, too
-  nn.output("windows", normed:reshape(2, 3, 4, 3, 4, 40):permute(1, 2, 4, 3, 5, 6):reshape(18, 16, 40))
+  nn.output("windows", normed:roll({-2, 1}, {2, 3}):reshape(cut):permute(1, 2, 4, 3, 5, 6)
+                             :reshape(18, 16, 40))
   nn.output("heads", (y * 2):softmax():reshape(3, 20, 4, 12):permute(1, 3, 2, 4))
   nn.output("stacked", nn.concat({y:softmax():permute(2, 1, 3):reshape(60, 48),
                                   nn.input("z", {8, 48}):log_softmax()}, 1))

@@ -56,6 +56,14 @@ case(1, "twice", function(n)
   local y = up(n, {out = 8, kernel = 2, stride = 2})
   return y * y + y
 end)
+case(1, "rolled", function(n) -- windows back to where they were in the picture
+  local y = t:linear(n, {out = 12}):reshape(2, 2, 3, 2, 2, 12):permute{1, 2, 4, 3, 5, 6}
+  return y:reshape(2, 4, 6, 12):roll({1, 2}, {2, 3}) + nn.input("picture", {2, 4, 6, 12})
+end)
+case(1, "rolled_columns", function(n)
+  return t:linear(n, {out = 40}):roll({3, 5, 4}, {3, 2, 3}):relu()
+end)
+case(1, "rolled_by_words", function(n) return t:linear(n, {out = 40}):roll(-8, 3):relu() end)
 case(1, "shuffle", function(n) -- maps, moves, maps, moves, maps
   local y = x:conv2d(n, {out = 32, kernel = 3, pad = 1}):relu()
   y = y:reshape{2, 2, 2, 8, 7, 6}:permute{1, 4, 5, 2, 6, 3}:reshape{2, 8, 14, 12} * 2 + 1
