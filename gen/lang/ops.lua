@@ -102,7 +102,7 @@ local function none() return nil end -- the gradient of a step, for which PyTorc
 -- Python's: toward minus infinity. By the integer 0: 0.
 op{name = "floordiv", nin = 2, type = "arith", cuda = "nn_floordiv($1, $2)", flops = 4,
    ref = function(a, b) -- infinite a: NaN; below 0, but too near for the quotient: -1
-     return where(eq(b, 0), a / b, floor(a / b) + 0 * a - lt(a * b, 0) * eq(a / b, 0))
+     return where(eq(b, 0), a / b, floor(a / b) + 0 * (a / b) - lt(a * b, 0) * eq(a / b, 0))
    end,
    grad = function() return nil, nil end}
 op{name = "mod", nin = 2, type = "arith", cuda = "nn_mod($1, $2)", flops = 4,

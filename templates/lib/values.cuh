@@ -84,5 +84,6 @@ NN_DEV float nn_mod(float a, float b) {
 NN_DEV float nn_floordiv(float a, float b) {
   const float rest = nn_fmod(a, b), whole = nn_round((a - rest) / b);
   const bool below = rest != 0.f && (rest < 0.f) != (b < 0.f);
-  return b == 0.f ? a / b : below ? whole - 1.f : whole;
+  const float exact = a / b; // whose sign a zero has
+  return b == 0.f ? exact : below ? whole - 1.f : whole == 0.f ? 0.f * exact : whole;
 }

@@ -932,6 +932,8 @@ section("ties", {"s": torch.tensor([-3.0, -1, -0.5, 0, 0.5, 1, 3, 6]),
     ("v:nan_to_num()", lambda s, m, c, v, u, q: v.nan_to_num()),
     ("q:fmod(3.0)", lambda s, m, c, v, u, q: q.fmod(3)),
     ("q % 3.0", lambda s, m, c, v, u, q: q % 3),
+    ("1 / ((v * 0.0) // 4)", lambda s, m, c, v, u, q: 1 / ((v * 0) // 4)), # zeros have signs
+    ("1 / ((v * 0.0) // -4)", lambda s, m, c, v, u, q: 1 / ((v * 0) // -4)),
     ("u // 0.1", lambda s, m, c, v, u, q: torch.floor_divide(u, 0.1)),
     ("u % 0.1", lambda s, m, c, v, u, q: u % 0.1),
     *[(f"(nn.grad(v:{name}(v:zeros_like(), {{reduction = 'sum'}}), v))",
