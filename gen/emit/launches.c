@@ -104,7 +104,10 @@ static int *find_writers(const Graph *g) {
 
 // A launch waits for those that write n, or its parts.
 static void wait_for(const Graph *g, Launches *l, const int *writer, const Node *n, int launch) {
-  if (writer[n->id]) add_order(g, l, writer[n->id] - 1, launch);
+  int by = writer[n->id] - 1;
+  if (by > launch && are_ordered(g->groups[by], g->groups[launch]))
+    die("%s runs before %s, of which it reads", g->groups[launch]->name, g->groups[by]->name);
+  if (by >= 0) add_order(g, l, by, launch);
   for (int i = 0; n->placed && i < n->nin; i++) wait_for(g, l, writer, n->in[i], launch);
 }
 

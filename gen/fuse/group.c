@@ -233,6 +233,7 @@ Node *const *group_writes(const Group *g, int *count) {
 typedef struct Given {
   Node **state;
   bool *output;
+  int *behind; // by place: which group it has been moved behind; itself: not moved
 } Given;
 
 // Is all that k gives to others the new values of states?
@@ -247,14 +248,18 @@ static bool only_updates(const Graph *g, const Given *given, const Group *k) {
   return true;
 }
 
-static int later(int place, const Group *k, const Group *than) {
-  return k && k != than && k->id > place ? k->id : place;
+// The place of the one that comes later as groups have been moved by now. Less than 0: there is none.
+static int later(const Given *g, int place, const Group *k, const Group *than) {
+  if (!k || k == than) return place;
+  if (place < 0) return k->id;
+  int a = g->behind[k->id], b = g->behind[place];
+  return a > b || (a == b && k->id > place) ? k->id : place;
 }
 
 // The last of `place` and those that write n, or its parts, for k.
-static int last_maker(int place, const Node *n, const Group *k) {
-  place = later(place, n->group, k);
-  for (int i = 0; n->placed && i < n->nin; i++) place = last_maker(place, n->in[i], k);
+static int last_maker(const Given *g, int place, const Node *n, const Group *k) {
+  place = later(g, place, n->group, k);
+  for (int i = 0; n->placed && i < n->nin; i++) place = last_maker(g, place, n->in[i], k);
   return place;
 }
 
@@ -263,11 +268,11 @@ static int last_before(const Graph *g, const Given *given, const Group *k) {
   int place = -1, count;
   for (int i = 0; i < k->nnodes; i++) {
     const Node *n = k->nodes[i], *state = given->state[n->id];
-    for (int j = 0; j < n->nin; j++) place = last_maker(place, n->in[j], k);
+    for (int j = 0; j < n->nin; j++) place = last_maker(given, place, n->in[j], k);
     Node **readers = state ? fuse_readers(g, state, &count) : NULL;
     for (int j = 0; state && j < count; j++)
       if (readers[j]->entry == n->entry || readers[j]->fixed)
-        place = later(place, readers[j]->group, k);
+        place = later(given, place, readers[j]->group, k);
   }
   return place;
 }
@@ -275,14 +280,15 @@ static int last_before(const Graph *g, const Given *given, const Group *k) {
 // Updates of states come as early as they can: what they read, gradients, need not wait in memory.
 static void place_updates_early(Graph *g) {
   Given given = {arena_alloc(g->arena, sizeof(Node *) * (size_t)(g->nnodes + 1)),
-                 arena_alloc(g->arena, sizeof(bool) * (size_t)(g->nnodes + 1))};
+                 arena_alloc(g->arena, sizeof(bool) * (size_t)(g->nnodes + 1)),
+                 arena_alloc(g->arena, sizeof(int) * (size_t)(g->ngroups + 1))};
   for (int i = 0; i < g->nupdates; i++) given.state[g->updates[i].value->id] = g->updates[i].state;
   for (int i = 0; i < g->noutputs; i++) given.output[g->outputs[i].node->id] = true;
   int total = g->ngroups, count = 0;
   Group **old = arena_alloc(g->arena, sizeof *old * (size_t)(total + 1));
   int *next = arena_alloc(g->arena, sizeof *next * (size_t)(total + 1)); // chains of those behind i
   int *end = arena_alloc(g->arena, sizeof *end * (size_t)(total + 1));
-  int *behind = arena_alloc(g->arena, sizeof *behind * (size_t)(total + 1)); // i itself: not moved
+  int *behind = given.behind;
   for (int i = 0; i < total; i++) {
     Group *k = old[i] = g->groups[i];
     int place = i;

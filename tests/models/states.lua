@@ -51,6 +51,15 @@ function cases.flipped() -- written by one thread, and read by another, which co
   nn.update(a, b * 0.5 + nn.input("x", {13, 33}))
   nn.update(b, nn.tanh(a))
 end
+function cases.early() -- each waits for what has been moved before what the other reads
+  local x, w = nn.input("x", {4, 8}), nn.param("w", {8, 8})
+  local b, c = nn.state("b", {4, 8}), nn.state("c", {4, 8}, {init = 1})
+  nn.output("was", b:softmax())
+  local y = x:matmul(w)
+  nn.update(b, c * 0.9)
+  nn.output("z", x:softmax():matmul(w))
+  nn.update(c, y:flip(1))
+end
 function cases.narrow() -- in 16 bits, though all that reads them is their update
   local x = nn.input("x", {4, 1, 8}, {dtype = "f16"})
   local a, b = nn.state("a", {4, 1, 8}, {dtype = "bf16"}), nn.state("b", {4, 6, 8}, {dtype = "f16"})
