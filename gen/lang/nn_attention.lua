@@ -35,12 +35,6 @@ local function dimensions(q, k, v)
   return d
 end
 
--- Scores are (B, H, N, M), or (B, G, R, N, M) where keys are shared by R heads: {b, h, n, m} so.
-local function laid(d, b, h, n, m)
-  if d.R == 1 then return {b, h, n, m} end
-  return {b, h == d.H and d.G or 1, h == d.H and d.R or 1, n, m}
-end
-
 local function is_integer(x) return ({i32 = true, i64 = true, u8 = true})[core.dtype(x)] end
 local function is_float(x) return core.dtype(x):find("f") ~= nil end
 local function is_bool(x) return core.dtype(x) == "bool" end
@@ -53,13 +47,13 @@ local function typed(what, x, is, wanted)
   return x
 end
 
--- A tensor of this shape, as {b, h, n, m}.
+-- A tensor of this shape, as (b, h, n, m).
 local function of_shape(d, what, x, wanted, b, h, n, m)
   local has = said(shape(x))
   if has ~= said(wanted) then
     fail("attention: %s wants shape %s, not %s", what, said(wanted), has)
   end
-  return op.reshape(x, {dims = laid(d, b, h, n, m)})
+  return op.reshape(x, {dims = {b, h, n, m}})
 end
 
 -- The shape of x with ones before it, as long as `full`, which it must broadcast to.
@@ -79,19 +73,14 @@ end
 
 -- A tensor that broadcasts to (B, H, N, M).
 local function broadcast(d, what, x)
-  local dims = widened(what, x, {d.B, d.H, d.N, d.M})
-  return op.reshape(x, {dims = laid(d, table.unpack(dims))})
+  return op.reshape(x, {dims = widened(what, x, {d.B, d.H, d.N, d.M})})
 end
 
 -- Where an element of the scores is: each an index along its own dimension, of size 1 along the
 -- others.
 local function places(d)
-  local last = d.R == 1 and 3 or 4
-  local at = {batch = nn.index(laid(d, d.B, 1, 1, 1), 1),
-              query = nn.index(laid(d, 1, 1, d.N, 1), last),
-              key = nn.index(laid(d, 1, 1, 1, d.M), last + 1)}
-  if d.R == 1 then at.head = nn.index({1, d.H, 1, 1}, 2)
-  else at.head = nn.index({1, d.G, 1, 1, 1}, 2) * d.R + nn.index({1, 1, d.R, 1, 1}, 3) end
+  local at = {batch = nn.index({d.B, 1, 1, 1}, 1), head = nn.index({1, d.H, 1, 1}, 2),
+              query = nn.index({1, 1, d.N, 1}, 3), key = nn.index({1, 1, 1, d.M}, 4)}
   return setmetatable(at, {__index = function(_, name)
     fail("attention: at has no '%s'; it has: at.batch, at.head, at.query, at.key", tostring(name))
   end})
@@ -155,7 +144,7 @@ local function visible(d, o, at, behind)
   end
   if o.keep then
     local kept = typed("keep", o.keep(at), is_bool, "bools (true: visible)")
-    widened("keep", kept, laid(d, d.B, d.H, d.N, d.M))
+    widened("keep", kept, {d.B, d.H, d.N, d.M})
     also(kept)
   end
   return all
@@ -194,10 +183,21 @@ local function alibi(d, slopes, at, behind)
   return slopes * (at.key - shifted(at.query, behind))
 end
 
+local function itself(x) return x end
+
+-- a @ of(b), where R heads of a share one of b, which is read once for them.
+local function shared_product(d, a, b, of)
+  if d.R == 1 then return op.matmul(a, of(b)) end
+  local of_a, of_b = shape(a), shape(b)
+  a = op.reshape(a, {dims = {d.B, d.G, d.R, d.N, of_a[4]}})
+  b = of(op.reshape(b, {dims = {d.B, d.G, 1, of_b[3], of_b[4]}}))
+  return op.reshape(op.matmul(a, b), {dims = {d.B, d.H, d.N, shape(b)[5]}})
+end
+
 -- The product of q and k, with all that changes it and -inf where a key is not visible.
 local function scores(d, q, k, o, at)
   local behind = d.M - d.N
-  local s = op.matmul(q, nn.transpose(k)) * (o.scale or 1 / math.sqrt(d.D))
+  local s = shared_product(d, q, k, nn.transpose) * (o.scale or 1 / math.sqrt(d.D))
   if o.score then s = rescored(s, o.score, at) end
   if o.softcap then s = op.tanh(s * (1 / o.softcap)) * o.softcap end
   if o.bias then s = s + broadcast(d, "bias", typed("bias", o.bias, is_float, "floats")) end
@@ -213,7 +213,7 @@ local function dropout(d, given)
     fail("attention: dropout: p = %s: wants a number from 0 to 1", tools.said(o.p))
   end
   if o.p == 0 then return 1.0 end
-  local stays = nn.random(laid(d, d.B, d.H, d.N, d.M),
+  local stays = nn.random({d.B, d.H, d.N, d.M},
                           {kind = "bernoulli", p = 1 - o.p, seed = o.seed, step = o.step})
   return op.where(stays, o.p < 1 and 1 / (1 - o.p) or 0.0, 0.0)
 end
@@ -253,8 +253,8 @@ end
 --   documents  integers (B, N), or {(B, N), (B, M)}: a query sees the keys of its own document
 --   mask       bools that broadcast to (B, H, N, M): true is visible
 --   keep       function(at) -> bools: the same, of the indices at.batch, at.head, at.query, at.key
---   score      function(s, at) -> s: what becomes of the scaled scores, before all below; of shape
---              (B, H, N, M), or (B, G, H / G, N, M) where G ~= H, which `at` broadcasts to
+--   score      function(s, at) -> s: what becomes of the scaled scores (B, H, N, M), which `at`
+--              broadcasts to, before all below
 --   softcap    c: c * tanh(s / c)
 --   bias       floats that broadcast to (B, H, N, M), added
 --   alibi      true, or slopes (H): slope * (j - p) is added; true: those of the paper, 2^(-8/H) ..
@@ -271,25 +271,19 @@ tools.define([[attention(q: tensor, k: tensor, v: tensor, {scale: any = nil,
   check(o)
   local d = dimensions(q, k, v)
   q, k, v = even_heads(q), even_heads(k), even_heads(v)
-  local D, Dv = shape(q)[4], shape(v)[4]
-  if d.R > 1 then
-    q = op.reshape(q, {dims = {d.B, d.G, d.R, d.N, D}})
-    k, v = op.reshape(k, {dims = {d.B, d.G, 1, d.M, D}}),
-        op.reshape(v, {dims = {d.B, d.G, 1, d.M, Dv}})
-  end
+  local Dv = shape(v)[4]
   local s = scores(d, q, k, o, places(d))
-  local axes, none = {axes = 1 << (#shape(s) - 1)}, may_see_none(d, o)
+  local axes, none = {axes = 1 << 3}, may_see_none(d, o)
   local most = op.stop_gradient(op.reduce_max(s, axes)) -- what it is cancels out
   if none then most = op.where(op.eq(most, -math.huge), 0.0, most) end
   local e = op.exp(s - most)
   local sum = op.reduce_sum(e, axes)
   local p = e / (none and op.where(op.eq(sum, 0.0), 1.0, sum) or sum)
   if o.dropout then p = p * dropout(d, o.dropout) end
-  local y = op.matmul(p, v)
-  if d.R > 1 then y = op.reshape(y, {dims = {d.B, d.H, d.N, Dv}}) end
+  local y = shared_product(d, p, v, itself)
   if Dv > d.Dv then y = op.slice(y, {dims = {0, 0, 0, 0}, ends = {d.B, d.H, d.N, d.Dv}}) end
   local results = {y}
   if o.lse then results[2] = op.reshape(most + op.log(sum), {dims = {d.B, d.H, d.N}}) end
-  if o.weights then results[#results + 1] = op.reshape(p, {dims = {d.B, d.H, d.N, d.M}}) end
+  if o.weights then results[#results + 1] = p end
   return table.unpack(results)
 end)

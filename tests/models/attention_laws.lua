@@ -59,6 +59,18 @@ function laws.groups()
     q:attention(nn.gather(k, owner, 2), nn.gather(v, owner, 2), options)
 end
 
+-- Tensors of functions are of batches and heads of queries, as those of options: where there are as
+-- many batches as heads of keys, too.
+function laws.of_batches()
+  local lengths = nn.input("lengths", {B}, {dtype = "i32", below = N + 1})
+  local bias = nn.input("bias", {B, 1, 1, N})
+  local function some(x) return nn.slice(x, 2, 1, 2 * B) end
+  local k2, v2 = nn.slice(k, 2, 1, B), nn.slice(v, 2, 1, B)
+  return some(q):attention(k2, v2, {lengths = lengths, bias = bias}),
+    some(q):attention(k2, v2, {keep = function(at) return at.key:lt(lengths:reshape{B, 1, 1, 1}) end,
+                               score = function(s) return s + bias end})
+end
+
 -- Options that say nothing.
 function laws.void()
   return q:attention(k, v),

@@ -35,6 +35,7 @@ few 4 && ok "the last queries of a run, alone" law continued fp16 3e-3
 few 4 && ok "keys in another order" law permuted fp16 3e-3
 few 4 && ok "keys in two parts, joined by log-sum-exp" law split fp32 1e-5
 few 4 && ok "keys written out for each head of a group" law groups fp16 3e-3
+ok "tensors of functions are of batches" law of_batches fp32 1e-6
 few 4 && ok "options that say nothing" law void fp32 1e-6
 few 4 && ok "dropout keeps its share and scales it" law dropout fp32 1e-5 dropout 0.3
 tap_done
