@@ -1,7 +1,7 @@
 // main.c: the verbs.
 //
 // A model goes through the passes of compile.c (front, shape, simp, prec, recompute, layout, fuse,
-// sched, emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
+// sched, order, emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
 #include "gen/cli/cli.h"
 
 #include <signal.h>

@@ -32,8 +32,8 @@ static int bytes_of(const char *option, const char *text, int64_t *bytes, Error 
 int cli_options(const Cli *cli, Options *o, Error *err) {
   static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", NULL};
   static const char *const lowerings[] = {"fused", "unfused", NULL};
-  static const char *const stages[] = {"front",  "shape", "simp",  "prec", "recompute",
-                                       "layout", "fuse",  "sched", "emit", NULL};
+  static const char *const stages[] = {"front", "shape", "simp",  "prec", "recompute", "layout",
+                                       "fuse",  "sched", "order", "emit", NULL};
   static const char *const recomputes[] = {"none", "auto", "all", NULL};
   int code = one_of("dtype", cli->dtype, dtypes, err);
   if (!code) code = one_of("lowering", cli->lowering, lowerings, err);

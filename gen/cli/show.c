@@ -68,7 +68,7 @@ int verb_show(const Cli *cli, Error *err) {
   if (whole)
     options.stage = NULL;
   else if (!options.stage)
-    options.stage = "sched";
+    options.stage = "order";
   Compiler c;
   Tuning *tuning;
   code = cli_tuning(cli, false, &tuning, err);

@@ -11,7 +11,8 @@ enum Fact {
   HasOrders = 4,
   HasGroups = 8,
   HasTiles = 16,
-  HasSources = 32
+  HasOrderedLaunches = 32,
+  HasSources = 64
 };
 
 // Fixed is what depends on constants and on parameters that no entry updates: an update may come
@@ -49,7 +50,8 @@ const Pass compile_passes[] = {
     {'l', "layout", layout_pass, HasTypes | HasDtypes, HasOrders, 0},
     {'g', "fuse", fuse_pass, HasDtypes | HasOrders, HasGroups, 0},
     {'t', "sched", sched_pass, HasGroups, HasTiles, 0},
-    {'e', "emit", emit_pass, HasTiles, HasSources, 0},
+    {'h', "order", lives_pass, HasTiles, HasOrderedLaunches, 0},
+    {'e', "emit", emit_pass, HasOrderedLaunches, HasSources, 0},
     {0, NULL, NULL, 0, 0, 0},
 };
 

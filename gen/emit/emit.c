@@ -320,9 +320,8 @@ void emit_group(Compiler *c, Group *g) {
   lua_pop(c->lua, 1);
 }
 
-// Needs: tiles. Gives: Group.source, the order of launches.
+// Needs: tiles. Gives: Group.source.
 void emit_pass(Compiler *c) {
-  lives_shorten(c->graph);
   emit_push_render(c->lua, c->arena);
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.render");
   for (int i = 0; i < c->graph->ngroups; i++) emit_group(c, c->graph->groups[i]);

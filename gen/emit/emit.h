@@ -14,7 +14,7 @@ void emit_push_render(lua_State *lua, Arena *arena); // render(file, k, plain) o
 Plan *plan_build(Compiler *c);
 void mem_plan(int count, const int64_t *bytes, const int *first, const int *last, int64_t *offset,
               int64_t *total, int64_t *bound);
-void lives_shorten(Graph *g); // Graph.groups in an order in which less is in memory
+void lives_pass(Compiler *c); // Graph.groups in an order in which less is in memory
 
 // ---- expr.c: fused expressions as CUDA text ----------------------------------------------------
 

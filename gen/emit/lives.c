@@ -7,10 +7,11 @@
 // they are few: a round. It runs at once if fewer bytes are live behind it, and in it no more than
 // were before anywhere, or than the next launch in order takes anyway; that with the least in it is
 // first. So it goes once from the last launch to the first, where a round is what comes as late as
-// it can, as what is computed again should, and then from the first to the last. (Rounds are what
-// J. W. H. Liu, "An application of generalized tree pebbling to sparse matrix factorization", 1987,
-// has from valley to valley; his trees have one order that is best, graphs have not.) The order of
-// which mem.c makes the smallest arena is taken.
+// it can, as what is computed again should, and then from the first to the last; and again with
+// some room from the beginning, for rounds whose launches need much for themselves. (Rounds are
+// what J. W. H. Liu, "An application of generalized tree pebbling to sparse matrix factorization",
+// 1987, has from valley to valley; his trees have one order that is best, graphs have not.) The
+// order of which mem.c makes the smallest arena is taken.
 //
 // Needs: tiles, with what kernels keep for themselves; what is updated in place.
 #include "lives.h"
@@ -20,6 +21,7 @@
 enum {
   kMostOfRound = 16, // launches
   kSmall = 256,      // parts of the largest value: for less no round is looked for
+  kRooms = 8,        // shares of the arena that are tried as room for rounds
   kLeastGain = 64    // part of the arena: for less the order stays
 };
 
@@ -213,8 +215,10 @@ static bool run_round(Sweep *s, int next) {
 
 // ---- the order --------------------------------------------------------------------------------
 
-static int *sweep(Arena *arena, const Launches *l, const int *from, bool backward) {
+// `room`: bytes that rounds may take in any case.
+static int *sweep(Arena *arena, const Launches *l, const int *from, bool backward, int64_t room) {
   Sweep s = new_sweep(arena, l, from, backward);
+  if (room > s.most) s.most = room;
   for (int i = 0; i < l->count; i++)
     while (!s.done[from[i]])
       if (!run_round(&s, from[i])) run(&s, from[i]);
@@ -238,18 +242,33 @@ static void set_order(Graph *g, const int *order) {
   }
 }
 
-void lives_shorten(Graph *g) {
+typedef struct Best {
+  const int *order;
+  int64_t bytes; // of its arena
+} Best;
+
+static void compare(Arena *arena, const Launches *l, const int *order, Best *best) {
+  int64_t bytes = launches_arena(arena, l, order);
+  if (bytes < best->bytes) *best = (Best){order, bytes};
+}
+
+void lives_pass(Compiler *c) {
+  Graph *g = c->graph;
   Launches l = launches_find(g);
   int *order = launches_integers(g->arena, l.count);
   for (int i = 0; i < l.count; i++) order[i] = i;
-  int64_t bytes = launches_arena(g->arena, &l, order), most = bytes - bytes / kLeastGain;
-  if (launches_least(&l) >= most) return;
-  turn(order, l.count);
-  int *late = sweep(g->arena, &l, order, true);
-  turn(late, l.count);
-  const int *early = sweep(g->arena, &l, late, false);
-  int64_t of_late = launches_arena(g->arena, &l, late),
-          of_early = launches_arena(g->arena, &l, early);
-  if (of_late >= most && of_early >= most) return;
-  set_order(g, of_late < of_early ? late : early);
+  Best best = {order, launches_arena(g->arena, &l, order)};
+  int64_t was = best.bytes, least = launches_least(&l), most = was - was / kLeastGain;
+  if (least >= most) return;
+  int *turned = launches_integers(g->arena, l.count);
+  for (int i = 0; i < l.count; i++) turned[i] = l.count - 1 - i;
+  for (int part = 0; part < kRooms; part++) {
+    int64_t room = was * part / kRooms;
+    if (part && (room < least || room >= best.bytes)) continue;
+    int *late = sweep(g->arena, &l, turned, true, room);
+    turn(late, l.count);
+    compare(g->arena, &l, late, &best);
+    compare(g->arena, &l, sweep(g->arena, &l, late, false, room), &best);
+  }
+  if (best.bytes < most) set_order(g, best.order);
 }

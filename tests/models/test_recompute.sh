@@ -37,6 +37,24 @@ ok "values that pass by most of a network: a U-Net" plan ../tests/models/skips \
 ok "SqueezeNet: what gradients read does not wait for their norm" \
   plan squeezenet "bytes <= 26e6" --recompute none
 ok "and not what is computed again for them" plan squeezenet "bytes <= 22e6" --recompute all
+cat >"$work/clipped.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{clip = 1.0}
+nn.train(32, function()
+  local x, labels = nn.images{32, 3, 16, 16, classes = 4}
+  x = x:conv2d("first", {out = 16, kernel = 3, pad = 1})
+  for i = 1, 8 do x = x + x:relu():conv2d("conv" .. i, {out = 16, kernel = 3, pad = 1}) end
+  return {loss = x:global_avg_pool():flatten():linear("fc", {out = 4}):cross_entropy(labels)}
+end, {optimizer = "adamw", lr = 0.003, clip_norm = cfg.clip})
+LUA
+arena_of() { build/nngen show "$@" --plan | sed -n 's/^ "arena_bytes": \([0-9]*\),$/\1/p'; }
+clipped() { # gradients of weights take much for themselves, and come early all the same
+  local all none
+  all=$(arena_of "$work/clipped.lua" --entry train)
+  none=$(arena_of "$work/clipped.lua" --entry train --set clip=0.0)
+  ((all <= none * 21 / 20)) || { echo "$all bytes, without clipping $none"; return 1; }
+}
+ok "convolutions and their sums, clipped by the norm of all" clipped
 skips() {
   build/nngen tests/models/skips.lua --entry train --quiet --check --recompute all \
     --set batch=2 size=16 width=4 levels=2 >"$work/log" || { tail -5 "$work/log"; return 1; }
