@@ -14,11 +14,15 @@
 enum { kUnits = 2 };                  // what functions are good to
 enum { kTries = 4, kMostTries = 24 }; // all of them where the first ones explain half the error
 
+// A try that perturbs nothing: each value is rounded to fp32, as a kernel has it. Scores to which
+// -1e9 is added are all alike then, whatever they were.
+static const int kInFp32 = -1;
+
 // A try to find steps takes sums of products so many deviations from their value.
 static const double kFar = 4;
 
 typedef struct Nudge {
-  int how; // 0: up, 1: down, else at random
+  int how; // kInFp32, 0: up, 1: down, else at random
   double unit;
   double far; // of sums of products alone
   const Graph *graph;
@@ -111,6 +115,10 @@ static void nudge(void *user, const Node *n, double *value) {
   bool exact = moves ? n->type.dtype == n->in[0]->type.dtype : n->op->flags & FlagExact;
   if (n->op->flags & FlagEqual) find_equal(by, n, value);
   if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
+  if (by->how == kInFp32) {
+    for (int64_t i = 0; i < type_count(&n->type); i++) value[i] = (float)value[i];
+    return;
+  }
   if (n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter) // CLASS
     nudge_terms(by, by->graph->nodes[n->id], value);
   if (by->how >= 2 && shifts(n))
@@ -271,7 +279,8 @@ static void run_group(const Group *g, double **value, Nudge *by) {
       if (!value[n->in[j]->id]) eval_node(c, n->in[j], value);
     eval_node(c, n, value);
     nudge(by, n, value[n->id]);
-    if (n->op->cls == OpContract) nudge_product(c, n, value, by, term_error(n, by));
+    if (n->op->cls == OpContract && by->how != kInFp32)
+      nudge_product(c, n, value, by, term_error(n, by));
   }
 }
 
@@ -295,7 +304,7 @@ static double stored_term_error(const Node *n, const Nudge *by) {
 static void nudge_stored(void *user, const Node *n, double *value) {
   const Nudge *by = user;
   nudge(user, n, value);
-  if (n->op->cls != OpContract) return;
+  if (n->op->cls != OpContract || by->how == kInFp32) return;
   nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by, stored_term_error(n, by));
 }
 
@@ -334,11 +343,12 @@ double rounding_explains(Graph *graph, const Group *g, double *const *value, con
   CheckResult first = check_values(n, a.want, got, bound, gate, n->type.dtype), r = {0};
   double error = first.unlike ? INFINITY : first.relative; // no distance explains what is NaN
   double moved = 0;
-  for (int how = 0; how < kMostTries && !r.passed && !(moved >= error); how++) {
+  for (int how = kInFp32; how < kMostTries && !r.passed && !(moved >= error); how++) {
     if (how >= kTries && !a.whole && !(r.relative <= error / 2)) break;
     Nudge by = {.how = how, .unit = unit, .far = 1}, far = {.how = how, .unit = unit, .far = kFar};
     moved = fmax(moved, try_once(graph, g, value, n, &by, &a));
-    if (how < 2 && (g ? multiplies(g) : a.whole)) try_once(graph, g, value, n, &far, &a);
+    if (how >= 0 && how < 2 && (g ? multiplies(g) : a.whole))
+      try_once(graph, g, value, n, &far, &a);
     forgive(&a);
     r = check_values(n, a.nearest, a.forgiven, bound, gate, n->type.dtype);
   }

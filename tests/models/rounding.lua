@@ -31,6 +31,12 @@ elseif cfg.case == "steeper" then -- of deviation 1600: rounding chooses another
   local q, k, v = scaled("q"), scaled("k"), nn.input("v", {1, 2, 100, 32})
   local z = nn.functional.scaled_dot_product_attention(q, k, v)
   y = nn.grad((z * nn.input("dz", z.shape)):sum(), q)
+elseif cfg.case == "padded" then -- rows to whose every score -1e9 is added: all are alike
+  local q, k = nn.input("q", {2, 40, 16}), nn.input("k", {2, 40, 16})
+  local v, i = nn.input("v", {2, 40, 16}), nn.index({40, 1}, 1)
+  local s = q:matmul(k:transpose()) * 0.3 + nn.where(nn.index({1, 40}, 2):gt(i - 5), -1e9, 0.0)
+  y = s:softmax():matmul(made(v))
+  nn.output("rows", made((nn.input("x", {8, 64}) - 1e9):softmax()))
 elseif cfg.case == "tables" then -- what two products read of positions alone
   local x, w = nn.input("x", {64, 40}), nn.input("w", {96, 32, 3, 3})
   local d = nn.cos(nn.exp(nn.index({64, 48}, 1):float() * 0.1)):linear("p", {out = 40}) - x

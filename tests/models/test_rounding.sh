@@ -22,6 +22,9 @@ local x, w = nn.input("x", {64, 64}), nn.input("w", {64, 64})
 nn.output("y", nn.op.holed(nn.matmul(x, w) * 0.25 - 0.1) * 3)
 LUA
 ok "NaN among numbers" fails 1 "wrong result" build/nngen "$work/holed.lua" --quiet
+ok "rounding: padded" run padded
+ok "rounding: padded, a wrong kernel" fails 1 "wrong result" run padded true
+long && ok "rounding: padded, fp16, unfused" run padded false --dtype fp16 --lowering unfused
 ok "rounding: largest" run largest
 ok "rounding: largest, a wrong kernel" fails 1 "wrong result" run largest true
 ok "rounding: moments" run moments
