@@ -340,6 +340,32 @@ static void grow_epilogues(Graph *g) {
   }
 }
 
+// ---- small kernels of what is known ------------------------------------------------------------
+
+// Is n made of positions, numbers and what is fixed, and read by kernels alone?
+static bool is_known(const Group *k, const Node *n) {
+  int count;
+  fuse_readers(k->graph, n, &count);
+  bool known = count == n->uses && n->op->typing != TypeDraw && !n->again;
+  for (int i = 0; i < n->nin; i++)
+    known = known && (n->in[i]->group == k || n->in[i]->fixed || node_is_computed(n->in[i]));
+  return known;
+}
+
+// A kernel that costs little but its launch, and makes the same at each run, is one of init: larger
+// ones are tables where these pay (tables.c).
+static void fix_known(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    bool known = k && !k->fixed && k->nodes[0] == g->nodes[i] && k->tm->fusion->maps &&
+                 gain_is_small(g->c->options.arch, k);
+    for (int j = 0; known && j < k->nnodes; j++) known = is_known(k, k->nodes[j]);
+    if (!known) continue;
+    k->fixed = true;
+    for (int j = 0; j < k->nnodes; j++) k->nodes[j]->fixed = true;
+  }
+}
+
 // ---- the pass ---------------------------------------------------------------------------------
 
 // A group for each node; then attention, of several.
@@ -388,6 +414,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   if (!unfused) sibling_join(g);
   if (!unfused) row_join_readers(g);
   merge_copies(g);
+  if (!unfused) fix_known(g);
   if (!unfused) sibling_join_numbers(g);
   if (!unfused && !c->options.apart) bundle_groups(g);
   if (!unfused) sibling_join_stored(g); // rows take such maps first, and launches of several
