@@ -26,7 +26,8 @@ local forms = {
   conv2d_filter = "gradient, image: the gradient by filters of `size`",
   reshape = "`dims`: the sizes", permute = "`dims`: where each dimension comes from",
   slice = "from `dims` to below `ends`", concat = "any number of tensors, along `axis`",
-  pad = "zeros: `dims` before, `ends` behind", gather = "tensor, ids: rows along `axis`",
+  pad = "zeros: `dims` before, `ends` behind", roll = "moved on by `dims`, around the end",
+  gather = "tensor, ids: rows along `axis`",
   take_along = "tensor, ids of its rank: elements along `axis`",
 }
 

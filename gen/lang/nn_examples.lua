@@ -47,6 +47,8 @@ function moves.pad(p, node, input, dims, _, batch)
   return keeps(p, node.dims[i], node.ends[i], batch) and p or "mixed"
 end
 
+function moves.roll(p, node) return node.dims[p.axis + 1] == 0 and p or "mixed" end
+
 -- Behind inputs of whole batches, each of them made of examples or not.
 function moves.concat(p, node, input, dims, _, batch)
   if node.axis ~= p.axis then return p end
