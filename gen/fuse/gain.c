@@ -155,13 +155,19 @@ static bool written_anyway(const Group *k, const Node *made, const Node *n, cons
   return found;
 }
 
-// Could the kernel of the reduction compute n from what k writes anyway?
+// Could the kernel of the reduction compute n from what k writes anyway, or from what is smaller
+// than n?
 static bool computed_there(const Group *k, const Node *n, const Node *reduction) {
   FuseRule *rule = k->tm->fusion->joins[OpReduce];
+  int64_t read = 0;
+  bool written = true;
   if (rule && !rule(k, reduction)) return false;
-  for (int i = 0; i < n->nin; i++)
-    if (n->in[i]->group == k && !written_anyway(k, n->in[i], n, reduction)) return false;
-  return true;
+  for (int i = 0; i < n->nin; i++) {
+    if (n->in[i]->group != k) continue;
+    written = written && written_anyway(k, n->in[i], n, reduction);
+    read += type_bytes(&n->in[i]->type);
+  }
+  return written || read < type_bytes(&n->type);
 }
 
 static int last_first(const void *a, const void *b) {

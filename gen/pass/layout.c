@@ -348,6 +348,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   if (!chosen) choose_order(n);
   if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
+    Node *filter = vector_filter(to, n);
+    if (filter != n) return filter;
     HeadsUse *use = layout->use, own = use[node->id];
     place_operands(to, n, prec_operand(n));
     const Node *scores = own == WeighsHeads ? attend_product(node) : NULL;

@@ -34,7 +34,8 @@ void prec_pass(Compiler *), recompute_pass(Compiler *), layout_pass(Compiler *),
     groups_pack(Graph *to, Node *conv, Dtype);
 bool layout_row_major(const Type *t);
 Node *channels_unpack(Graph *to, Node *packed, const Node *conv), // what takes its place, or itself
-    *groups_unpack(Graph *to, Node *packed, const Node *conv), *vector_product(Graph *to, Node *);
+    *groups_unpack(Graph *to, Node *packed, const Node *conv), *vector_product(Graph *to, Node *),
+    *vector_filter(Graph *to, Node *);
 Graph *tables_make(Graph *g), *taps_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
     *copies_follow(Graph *g);
 

@@ -1,8 +1,10 @@
-// vector.c: products of a matrix and a vector (as many as there are), of two vectors, and of many
-// pairs of small matrices. Each element of the matrix is used once, or a few times: an mma tile
+// vector.c: products of a matrix and a vector (as many as there are), of two vectors, of many pairs
+// of small matrices, of an image and one filter of a pixel. Each element of the matrix is used once, or a few times: an mma tile
 // would be empty but for a row, or a corner. They are written as products that are added up along
 // k, in the order in which the matrix lies; where k is 1, there is nothing to add up.
 #include "pass.h"
+
+#include <string.h>
 
 // Takes the place of n: its type, and its uses.
 static Node *instead(Node *n, Node *made) {
@@ -37,14 +39,19 @@ static void order_as(Type *t, const Node *matrix, int k) {
   if (innermost) t->order[at] = (uint8_t)k;
 }
 
+static Node *sum_along(Graph *to, Node *n, Node *products, int64_t axes) {
+  products->type.dtype = DtF32;
+  products->uses = 1;
+  Node *sum = graph_add(to, op_need(to->c, "reduce_sum"), 1, &products, &(Attr){.axes = axes}, n);
+  shape_infer(to->c, sum);
+  return sum;
+}
+
 // The sum over dimension k of a * b, which is never in memory; a: the matrix.
 static Node *sum_products(Graph *to, Node *n, Node *a, Node *b, int k) {
   Node *products = multiply(to, n, a, b);
-  products->type.dtype = DtF32;
   order_as(&products->type, a, k);
-  products->uses = 1;
-  Node *sum = graph_add(to, op_need(to->c, "reduce_sum"), 1, &products, &(Attr){.axes = 1 << k}, n);
-  shape_infer(to->c, sum);
+  Node *sum = sum_along(to, n, products, 1 << k);
   if (sum->type.rank == n->type.rank) return instead(n, sum);
   Attr attr = {0};
   for (int d = 0; d < n->type.rank; d++) attr.dims[d] = n->type.dim[d];
@@ -79,6 +86,26 @@ static bool are_small(const Node *n, int64_t k) {
   int64_t rows = t->dim[t->rank - 2], columns = t->dim[t->rank - 1];
   return rows <= kSide && columns <= kSide && k <= kDepth &&
          type_count(t) / (rows * columns) >= kBatch;
+}
+
+// Is it one filter of one pixel that goes over all of an image?
+static bool is_one_filter(const Node *n) {
+  const Attr *a = &n->attr;
+  bool pixel = a->stride[0] == 1 && a->stride[1] == 1 && a->groups == 1;
+  for (int i = 0; i < 4; i++) pixel = pixel && a->pad[i] == 0;
+  const Type *filter = n->op->form == FormConvFilter ? &n->type : &n->in[1]->type;
+  return pixel && filter->dim[0] == 1 && filter->dim[2] == 1 && filter->dim[3] == 1;
+}
+
+// Such a filter's products, and the gradients by its image and by itself: sums over channels, no
+// sum, sums over pixels, of images in any order. n itself, if it is none of these.
+Node *vector_filter(Graph *to, Node *n) {
+  if (n->op->form == FormMatmul || !is_one_filter(n)) return n;
+  bool image = n->op->form == FormConvData, filter = n->op->form == FormConvFilter;
+  Node *x = n->in[filter ? 1 : 0], *products = multiply(to, n, n->in[0], n->in[1]);
+  if (image) return instead(n, products);
+  memcpy(products->type.order, x->type.order, sizeof x->type.order);
+  return instead(n, sum_along(to, n, products, filter ? 1 << 0 | 1 << 2 | 1 << 3 : 1 << 1));
 }
 
 // What takes the place of product n, whose operands lie as they will: itself, where it is none of

@@ -66,6 +66,15 @@ function cases.joined() -- reductions write where a concat lies, too, in one pie
   nn.output("apart", nn.concat({(x * 2):exp():sum(1), y:sum(1)}, 1))
   at_most(5)
 end
+-- A filter of a pixel is a sum of channels, of an image as it lies: its products are in no memory.
+function cases.one_filter()
+  local x = nn.input("x", {2, 24, 9, 13}):conv2d("c", {out = 24, kernel = 3, pad = 1}):relu()
+  nn.output("head", x:conv2d("head", {out = 1, kernel = 1}):sigmoid())
+  local z, w = nn.input("z", {2, 24, 9, 13}), nn.param("w", {1, 24, 1, 1})
+  local g = nn.grad(nn.functional.conv2d(z, w):square():sum(), {z, w})
+  nn.output("by_image", g[1]); nn.output("by_filter", g[2])
+  at_most(5)
+end
 -- Rows are stored where moves lead: windows of a picture, heads, a part of a stack, squares.
 function cases.led()
   local x, y = nn.input("x", {2, 12, 12, 40}), nn.input("y", {3, 20, 48})

@@ -158,7 +158,8 @@ vectors() { # vectors DTYPE: of one row, of one column, of both, and with nothin
   build/nngen $model --quiet --check --dtype $1 \
     --set "shapes=matmul 1 1 100 70 0 0; matmul 1 1 64 513 0 1; matmul 1 33 1 70 0 0; \
       matmul 2 33 1 70 1 1; matmul 3 1 9 70 0 0; matmul 1 1 1 40 0 0; matmul 1 1 7 1 0 0; \
-      matmul 1 1 100 70 2 2; matmul 2 30 20 1 0 0"
+      matmul 1 1 100 70 2 2; matmul 2 30 20 1 0 0; conv 2 24 9 13 1 1 1 1 1 0 0 1 1 1; \
+      conv 2 24 9 13 1 1 1 2 2 1 0 1 1 1; filter 2 24 9 13 1 1 1 1 1 0 0 1 1 1"
 }
 long && ok "products of vectors, fp32" vectors fp32
 ok "products of vectors, fp16" vectors fp16

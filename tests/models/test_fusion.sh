@@ -12,7 +12,7 @@ for case in siblings dropped diamond statistics squares groups images channels f
   parts adam cycle gated gated_behind_norm heads branches turned ordered recursion \
   beside rotary rotary_exchanged \
   rotary_partial head_norms activations residual norms behind_dropped beside_dropped loss \
-  projections places steps joined led numbers stored_bias stored_total stored_channels dense \
+  projections places steps joined one_filter led numbers stored_bias stored_total stored_channels dense \
   shared_keys group_layer \
   $(long && echo windows); do
   few 5/2 || continue
@@ -24,7 +24,7 @@ tables() { # cos and sin, each once, by one kernel of five
     { grep '^# kernel' <<<"$got"; return 1; }
 }
 ok "tables of halves that are alike" tables
-for case in siblings statistics images channels concat parts cycle gated gated_behind_norm \
+for case in one_filter siblings statistics images channels concat parts cycle gated gated_behind_norm \
   heads branches turned \
   ordered activations residual norms groups; do
   few 8/2 bf16 || continue
