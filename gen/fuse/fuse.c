@@ -323,6 +323,7 @@ static void grow_epilogues(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     if (!n->group || n->group->nnodes != 1) continue;
+    if (n->op->cls == OpMap && !fuse_of(g)->one_call) sibling_meet(g, n);
     bool late = n->op->cls == OpReduce && n->in[0]->late; // its maps come along later
     Group *k = late ? best_sibling(n) : NULL, *own = n->group;
     if (!k) k = best_producer(n);

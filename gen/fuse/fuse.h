@@ -169,6 +169,7 @@ bool bundle_shares(const Group *k), // is it such a one, and will share a launch
     bundle_in_the_way(const Group *a, const Group *b); // does one update what the other reads?
 void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), merge_copies(Graph *g),
     merge_group(Graph *g, Group *k), sibling_join(Graph *g), sibling_join_numbers(Graph *g),
+    sibling_meet(Graph *g, const Node *n), // before n is computed
     sibling_join_stored(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g);
 
 // ---- chain.c, late.c ---------------------------------------------------------------------------

@@ -170,6 +170,58 @@ static bool may_try(const Group *to, const Group *from, bool mixed) {
   return to && from && to != from && (only_reduces(to) != only_reduces(from)) == mixed;
 }
 
+// ---- reductions whose results meet --------------------------------------------------------------
+
+// Values as large as what k reduces, which maps alone make that of; returns how many.
+static int reduced_of(const Group *k, const Node **list) {
+  int count = 0;
+  for (int i = 0; i < k->nnodes && count < kMostNodes; i++)
+    if (k->nodes[i]->op->cls == OpReduce && !fuse_listed(list, count, k->nodes[i]->in[0]))
+      list[count++] = k->nodes[i]->in[0];
+  for (int at = 0; at < count; at++)
+    for (int i = 0; list[at]->op->cls == OpMap && i < list[at]->nin && count < kMostNodes; i++) {
+      const Node *in = list[at]->in[i];
+      if (is_large(k, in) && !fuse_listed(list, count, in)) list[count++] = in;
+    }
+  return count;
+}
+
+static bool share_reduced(const Group *a, const Group *b) {
+  const Node *of_a[kMostNodes], *of_b[kMostNodes];
+  int na = reduced_of(a, of_a), nb = reduced_of(b, of_b);
+  bool found = false;
+  for (int i = 0; i < nb; i++) found = found || fuse_listed(of_a, na, of_b[i]);
+  return found;
+}
+
+// Another one that shares a value with each, as the sum of p m does where those of p and of m meet.
+static Group *between(const Graph *g, Group *a, Group *b) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    bool other = k && k->anchor == g->nodes[i] && k != a && k != b && only_reduces(k) &&
+                 type_same_shape(elements_of(k), elements_of(a));
+    other = other && share_reduced(k, a) && share_reduced(k, b);
+    if (other && !legal_siblings(a, k) && !legal_siblings(b, k)) return k;
+  }
+  return NULL;
+}
+
+// Reductions of one value, whose results map n combines, become one kernel before n is computed by
+// one of them, which would wait for the others.
+void sibling_meet(Graph *g, const Node *n) {
+  for (int i = 0; i < n->nin; i++)
+    for (int j = 0; j < i; j++) {
+      Group *a = n->in[j]->group, *b = n->in[i]->group;
+      if (!a || !b || a == b || !only_reduces(a) || !only_reduces(b)) continue;
+      if (legal_siblings(a, b)) continue;
+      Group *k = share_reduced(a, b) ? NULL : between(g, a, b);
+      if (k) fuse_absorb(g, a, k);
+      if (share_reduced(a, b) && !legal_siblings(a, b)) fuse_absorb(g, a, b);
+    }
+}
+
+// ---- readers of one value ------------------------------------------------------------------------
+
 // Those that read one value, of one kind; `mixed`: of two, of which one reduces alone, or maps that
 // make the value and reductions of it.
 static void join_all(Graph *g, bool mixed) {

@@ -66,6 +66,14 @@ function cases.joined() -- reductions write where a concat lies, too, in one pie
   nn.output("apart", nn.concat({(x * 2):exp():sum(1), y:sum(1)}, 1))
   at_most(5)
 end
+-- Sums of one value are one kernel, whatever is made of their results.
+function cases.meeting()
+  local p, m = nn.input("p", {300, 400}):sigmoid(), nn.input("m", {300, 400})
+  local a, b, c = (p * m):sum(), (p * (1 - m)):sum(), ((1 - p) * m):sum()
+  nn.output("tversky", 1 - (a + 1) / (a + 0.3 * b + 0.7 * c + 1))
+  nn.output("dice", 1 - (2 * a + 1) / (p:sum() + m:sum() + 1))
+  at_most(2) -- what a sum of numbers alone comes to is the second
+end
 -- A filter of a pixel is a sum of channels, of an image as it lies: its products are in no memory.
 function cases.one_filter()
   local x = nn.input("x", {2, 24, 9, 13}):conv2d("c", {out = 24, kernel = 3, pad = 1}):relu()
