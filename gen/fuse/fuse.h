@@ -239,8 +239,8 @@ bool group_shares_state(const Group *g, int i); // does its i-th node reduce to 
 const Node *group_stored(const Group *g, const Node *n); // n, or what n is another shape of
 // A move that takes each element to one place, or a copy to other places in memory.
 bool group_leads(const Node *n);
-// Of a kernel of rows: the element of a row that n is in another place, to which moves lead, and its
-// thread stores it there; null: n lies as rows do.
+// Of a kernel of rows: the element of a row that n is in another place, to which moves lead; its
+// thread stores it there. Null: n lies as rows do.
 const Node *group_led(const Group *g, const Node *n);
 // Does a kernel of reductions store n as it goes over what it reduces?
 bool group_by_element(const Group *g, const Node *n);

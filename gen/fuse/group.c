@@ -248,7 +248,7 @@ static bool only_updates(const Graph *g, const Given *given, const Group *k) {
   return true;
 }
 
-// The place of the one that comes later as groups have been moved by now. Less than 0: there is none.
+// The place of the one that comes later, as groups have been moved by now. Less than 0: of none.
 static int later(const Given *g, int place, const Group *k, const Group *than) {
   if (!k || k == than) return place;
   if (place < 0) return k->id;

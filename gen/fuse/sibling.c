@@ -220,7 +220,7 @@ void sibling_meet(Graph *g, const Node *n) {
     }
 }
 
-// ---- readers of one value ------------------------------------------------------------------------
+// ---- readers of one value -----------------------------------------------------------------------
 
 // Those that read one value, of one kind; `mixed`: of two, of which one reduces alone, or maps that
 // make the value and reductions of it.

@@ -131,11 +131,12 @@ static void choose_order(Node *n) {
   bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce || n->op->cls == OpScan ||
                n->op->cls == OpSelect ||
                (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MoveRoll);
-  int64_t most = -1; // the order of the largest input of this rank
+  int64_t most = -1; // the order of the largest input of this rank; of those that are no moves
   for (int i = 0; keeps && i < n->nin; i++) {
     const Type *in = &n->in[i]->type;
-    if (in->rank != t->rank || type_count(in) <= most || simp_is_const(n->in[i])) continue;
-    most = type_count(in);
+    int64_t count = 2 * type_count(in) + !reorders(n->in[i]);
+    if (in->rank != t->rank || count <= most || simp_is_const(n->in[i])) continue;
+    most = count;
     set_order(t, in->order);
     if (of_channels(in) && !of_channels(t)) set_order(t, channels_last);
   }

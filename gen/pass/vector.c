@@ -1,7 +1,8 @@
 // vector.c: products of a matrix and a vector (as many as there are), of two vectors, of many pairs
-// of small matrices, of an image and one filter of a pixel. Each element of the matrix is used once, or a few times: an mma tile
-// would be empty but for a row, or a corner. They are written as products that are added up along
-// k, in the order in which the matrix lies; where k is 1, there is nothing to add up.
+// of small matrices, of an image and one filter of a pixel. Each element of the matrix is used
+// once, or a few times: an mma tile would be empty but for a row, or a corner. They are written as
+// products that are added up along k, in the order in which the matrix lies; where k is 1, there is
+// nothing to add up.
 #include "pass.h"
 
 #include <string.h>

@@ -371,7 +371,7 @@ static SimpRule *const rules[] = {
     memories_whole,   memories_summed, concat_apart,       slice_apart,
     batches_in_order, powers_factored, weights_cut,        grids_last,
     parts_summed,     sums_once,       choice_mapped,      choice_plain,
-    lowest_hidden,    window_reduced,  reduced_once,
+    lowest_hidden,    window_reduced,  reduced_once,       window_mapped,
 };
 
 static_assert(LENGTH(rules) <= kMostRules, "a place for each rule");

@@ -49,6 +49,7 @@ SimpRule batches_in_order, rows_summed, concat_apart, slice_apart, weights_cut; 
 SimpRule powers_plain, powers_factored, nan_of_row, weights_apart, scale_behind, sum_inside,
     sums_once, repeats_read, products_joined; // simp_scores.c
 SimpRule scores_turned; // simp_turned.c
+SimpRule window_mapped; // simp_windows.c
 const Node *turned_reduced(const Node *n, int *left); // rows of scores that maps make n of; null
 SimpRule choice_mapped, choice_plain, lowest_hidden; // simp_choices.c
 SimpRule grids_last, parts_summed; // simp_grids.c, simp_parts.c

@@ -66,6 +66,24 @@ function cases.joined() -- reductions write where a concat lies, too, in one pie
   nn.output("apart", nn.concat({(x * 2):exp():sum(1), y:sum(1)}, 1))
   at_most(5)
 end
+function cases.tokens() -- maps of what windows make of pixels, and of tokens that these are seen as
+  local function tokens(name)
+    return nn.input(name, {2, 48, 16}):linear(name .. "_in", {out = 16})
+  end
+  local x = tokens("x")
+  local function over(y, window) -- (B, N, C) as a picture of 8 x 6, and back
+    local picture = y:transpose(2, 3):reshape{2, 16, 8, 6}
+    return window(picture):reshape{2, 16, 48}:transpose(2, 3)
+  end
+  local function depthwise(name)
+    return function(y) return y:conv2d(name, {out = 16, kernel = 3, pad = 1, groups = 16}) end
+  end
+  nn.output("mixed", over(tokens("y"), depthwise("mix")):gelu())
+  nn.output("placed", (x + over(x, depthwise("place"))) * nn.input("scale", {16}))
+  local function pooled(y) return y:avg_pool2d(3, {stride = 1, pad = 1}) end
+  nn.output("pooled", over(tokens("z"), pooled):silu())
+  at_most(6)
+end
 -- Sums of one value are one kernel, whatever is made of their results.
 function cases.meeting()
   local p, m = nn.input("p", {300, 400}):sigmoid(), nn.input("m", {300, 400})

@@ -1,0 +1,109 @@
+// simp_windows.c: a rule of simp.c about maps behind moves of what a window or a depthwise
+// convolution makes, as where its pixels are seen as tokens: the maps come before the moves, in the
+// window's kernel, which goes over pixels.
+#include "simp.h"
+
+#include <string.h>
+
+enum { kMostMoves = 8, kMostMaps = 16, kMostAsked = 64 }; // maps that are looked at
+
+static bool is_move(const Node *n) {
+  return n->op->cls == OpMove && n->op->form <= MovePermute;
+}
+
+// Is n what a window makes, or what maps make of it?
+static bool made_by_window(const Node *n, int *left) {
+  if (n->fixed || --*left < 0) return false;
+  if (n->op->cls == OpWindow || node_depthwise(n)) return true;
+  bool found = false;
+  for (int i = 0; i < n->nin && n->op->cls == OpMap && !found; i++)
+    found = type_same_shape(&n->in[i]->type, &n->type) && made_by_window(n->in[i], left);
+  return found;
+}
+
+typedef struct Cone { // maps of one shape that lead from a moved value to one of them
+  Graph *to;
+  Node *moved, *moves[kMostMoves];          // the last one first
+  Node *maps[kMostMaps], *first[kMostMaps]; // and each before the moves, once it is made
+  int nmoves, nmaps, left;
+  int reads; // how often they read what is moved
+} Cone;
+
+static bool is_map(const Node *n) {
+  return n->op->cls == OpMap && n->op->typing != TypeDraw && !n->fixed;
+}
+
+// Finds the moves, if x is such a value of a window.
+static bool find_moves(Cone *c, Node *x) {
+  int left = kMostMaps, count = 0;
+  c->moved = x;
+  for (; is_move(x) && count < kMostMoves; x = x->in[0]) c->moves[count++] = x;
+  if (count && made_by_window(x, &left)) c->nmoves = count;
+  return c->nmoves > 0;
+}
+
+// Adds n, if it or maps of its shape before it read the moved value; false: they are too many.
+static bool find_maps(Cone *c, Node *n, bool *reads) {
+  *reads = false;
+  if (--c->left < 0) return false;
+  for (int i = 0; i < c->nmaps && !*reads; i++) *reads = c->maps[i] == n;
+  if (*reads) return true;
+  for (int i = 0; i < n->nin; i++) {
+    Node *x = n->in[i];
+    bool before = false, moved = false;
+    if (!type_same_shape(&x->type, &n->type)) continue;
+    if (is_map(x) && !find_maps(c, x, &before)) return false;
+    if (!is_map(x)) moved = c->nmoves ? x == c->moved : find_moves(c, x);
+    c->reads += moved;
+    *reads = *reads || before || moved;
+  }
+  if (!*reads) return true;
+  if (c->nmaps == kMostMaps) return false;
+  c->maps[c->nmaps++] = n;
+  return true;
+}
+
+// x, which broadcasts to the shape of the move, before it; null: it cannot be.
+static Node *before(Graph *to, Node *x, const Node *move) {
+  int64_t dims[MaxRank];
+  const Type *full = &move->type, *as = &move->in[0]->type;
+  int more = full->rank - x->type.rank;
+  if (!x->type.rank) return x;
+  if (move->op->form == MoveReshape)
+    return grid_seen_as(&x->type, full, as, dims) ? reshape_as(to, x, as->rank, dims) : NULL;
+  for (int d = 0; d < full->rank; d++) dims[d] = d < more ? 1 : x->type.dim[d - more];
+  x = reshape_as(to, x, full->rank, dims);
+  Attr back = {0};
+  for (int d = 0; d < full->rank; d++) back.dims[move->attr.dims[d]] = d;
+  return simp_make(to, move->op, 1, &x, &back, x);
+}
+
+// What x, a map of the cone or what one reads, is before the moves; null: it cannot be there.
+static Node *made_first(Cone *c, Node *x) {
+  int at = 0;
+  if (x == c->moved) return c->moves[c->nmoves - 1]->in[0];
+  while (at < c->nmaps && c->maps[at] != x) at++;
+  if (at == c->nmaps) {
+    for (int i = 0; i < c->nmoves && x; i++) x = before(c->to, x, c->moves[i]);
+    return x;
+  }
+  Node *in[MaxInputs];
+  for (int i = 0; i < x->nin && !c->first[at]; i++) {
+    in[i] = made_first(c, x->in[i]);
+    if (!in[i]) return NULL;
+  }
+  if (!c->first[at]) c->first[at] = simp_make(c->to, x->op, x->nin, in, &x->attr, x);
+  return c->first[at];
+}
+
+// Maps that alone read what is moved come before the moves.
+Node *window_mapped(Graph *to, Node *n) {
+  Cone c = {.to = to, .left = kMostAsked};
+  bool reads;
+  if (!is_map(n) || !find_maps(&c, n, &reads) || !c.nmoves || c.reads != c.moved->uses) return NULL;
+  c.moves[c.nmoves - 1]->in[0]->uses += c.reads - 1; // each reads it, then
+  Node *y = made_first(&c, n);
+  for (int i = c.nmoves - 1; i >= 0 && y; i--)
+    y = simp_make(to, c.moves[i]->op, 1, &y, &c.moves[i]->attr, c.moves[i]);
+  return y;
+}
