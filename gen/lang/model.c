@@ -81,6 +81,7 @@ const char *const front_layers[] = {
     "gen/lang/nn_joins.lua",
     "gen/lang/nn_reduce.lua",
     "gen/lang/nn_moments.lua",
+    "gen/lang/nn_distances.lua",
     "gen/lang/nn_sort.lua",
     "gen/lang/nn_select.lua",
     "gen/lang/nn_scatter.lua",

@@ -3,10 +3,10 @@
 -- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua, nn_joins.lua, nn_select.lua and
 -- nn_scatter.lua, constants in nn_make.lua, nn_random.lua and nn_signal.lua, windows in
 -- nn_windows.lua, nn_pool.lua, nn_resize.lua and nn_sample.lua, products in nn_products.lua,
--- reductions in nn_reduce.lua and nn_moments.lua, orders in nn_sort.lua, special functions in
--- nn_special.lua and nn_bessel.lua, layers in nn_layers.lua, nn_embeddings.lua, nn_norms.lua,
--- nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, and as functions of tensors in
--- nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
+-- reductions in nn_reduce.lua, nn_moments.lua and nn_distances.lua, orders in nn_sort.lua, special
+-- functions in nn_special.lua and nn_bessel.lua, layers in nn_layers.lua, nn_embeddings.lua,
+-- nn_norms.lua, nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, and as functions of tensors
+-- in nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
 -- nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua,
 -- nn_examples.lua and nn_padding.lua.
 --

@@ -1,5 +1,5 @@
--- nn_moments.lua: variances, norms and distances, of the module `nn` (nn.lua). `axes` is one axis
--- or a list, by default all; the reduced dimensions are dropped unless `keep`.
+-- nn_moments.lua: variances and norms, of the module `nn` (nn.lua). `axes` is one axis or a list, by
+-- default all; the reduced dimensions are dropped unless `keep`.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define = tools.fail, tools.define
@@ -88,7 +88,7 @@ define("corrcoef(x: tensor)", "torch.corrcoef", function(x)
   return nn.squeeze(nn.clamp(op.matmul(rows, nn.transpose(rows)), -1.0, 1.0))
 end)
 
--- ---- norms and distances -----------------------------------------------------------------------
+-- ---- norms -------------------------------------------------------------------------------------
 
 -- (sum |x|^p)^(1/p); p = inf: the largest |x|, -inf: the smallest, 0: how many are not 0;
 -- "fro" is 2.
@@ -133,49 +133,10 @@ define([[matrix_norm(x: tensor, p|ord: any = "fro", axes: axes = nil,
   local extreme = p > 0 and nn.amax or nn.amin
   return squeeze(extreme(sums, from, true), bits_for(x, axes), keep)
 end)
--- The norm of x - y.
-define("dist(x: tensor, y: tensor, p: number = 2)", "torch.dist", function(x, y, p)
-  return nn.norm(x - y, p)
-end)
 -- x over its norm along an axis, or over eps where that is larger.
 define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)",
        "F.normalize", function(x, p, axis, eps)
   return x / op.max(nn.norm(x, p, axis, true), eps)
-end)
--- The cosine of the angle between rows of x and y along an axis of the shape that both broadcast
--- to; norms below eps count as eps.
-define("cosine_similarity(x: tensor, y: tensor, axis: any = 2, eps: number = 1e-8)",
-       "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
-  x, y = nn.broadcast_tensors{x, y}
-  axis = tools.axis_or_only("cosine_similarity: axis", axis, x)
-  local function size(v) return op.max(nn.norm(v, 2, axis), eps) end
-  return nn.sum(x * y, axis) / (size(x) * size(y))
-end)
--- The norm of x - y + eps along the last axis.
-define([[pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e-6,
-       keep|keepdim: boolean = false)]],
-       "F.pairwise_distance, nn.PairwiseDistance", function(x, y, p, eps, keep)
-  return nn.norm(x - y + eps, p, -1, keep)
-end)
--- Of each row of x (..., P, M) and each of y (..., R, M) the norm of their difference: (..., P, R).
-define("cdist(x: tensor, y: tensor, p: number = 2)", "torch.cdist", function(x, y, p)
-  if p < 0 then fail("cdist: p = %g: wants at least 0", p) end
-  local of_x, of_y = shape(x), shape(y)
-  if #of_x < 2 or #of_y < 2 or of_x[#of_x] ~= of_y[#of_y] then
-    fail("cdist: wants (..., P, M) and (..., R, M), not %s and %s", tostring(x), tostring(y))
-  end
-  return nn.norm(nn.unsqueeze(x, -2) - nn.unsqueeze(y, -3), p, -1)
-end)
-
--- Distances of all pairs of rows of (N, M), each once: (N (N - 1) / 2).
-define("pdist(x: tensor, p: number = 2)", "F.pdist, torch.pdist", function(x, p)
-  local n = shape(x)[1]
-  if #shape(x) ~= 2 then fail("pdist: wants (N, M), not %s", tostring(x)) end
-  if n < 2 then return nn.zeros{0} end
-  if p < 0 then fail("pdist: p = %g: wants at least 0", p) end
-  local rows = {}
-  for i = 1, n - 1 do rows[i] = nn.norm(nn.slice(x, 1, i, i) - nn.slice(x, 1, i + 1, n), p, 2) end
-  return nn.concat(rows, 1)
 end)
 -- Rows along an axis whose norm is above `most` scaled down to it.
 define("renorm(x: tensor, p: number, axis: axis, most|maxnorm: number)",

@@ -1437,6 +1437,55 @@ section("promoted", {"u": ints(256, 9).to(torch.uint8), "i": ints(90, 9), "x": f
     ("m:square()", lambda u, i, x, h, m, k: m.square()),
     ("i:logsumexp(1)", lambda u, i, x, h, m, k: i.logsumexp(0)),
 )))
+def of_pairs(p):
+    """Of an exponent: the distances, and their gradients, each of another weight."""
+    said = str(p).replace("inf", "math.huge")
+    return [
+        ("a:pdist(%s)" % said, lambda a, *_: F.pdist(a, p)),
+        ("w:pdist(%s)" % said, lambda a, b, c, d, w: F.pdist(w, p)),
+        ("(nn.grad((a:pdist(%s) * nn.index{435}):sum(), a))" % said,
+         lambda a, *_: gradient(lambda v: F.pdist(v, p) * torch.arange(435), a)),
+    ]
+
+
+def gradient_of(y, x):
+    """That of the sum of y, which can be differentiated again."""
+    return torch.autograd.grad(y.sum(), x, create_graph=True)[0]
+
+
+PAIRS, inf = torch.triu_indices(4, 4, 1), float("inf")
+a, b, c, d = floats(30, 5), floats(4, 5), floats(2, 1, 27, 5), floats(3, 7, 5)
+section("distances", {"a": a, "b": b, "c": c, "d": d, "w": ints(3, 30, 2).float()}, [
+    ("nn.cdist(a, b)", lambda a, b, *_: torch.cdist(a, b)),
+    ("nn.cdist(b, a)", lambda a, b, *_: torch.cdist(b, a)),
+    ("nn.cdist(c, d)", lambda a, b, c, d, w: torch.cdist(c, d)),
+    ("nn.cdist(a, b, 1)", lambda a, b, *_: torch.cdist(a, b, 1)),
+    ("nn.cdist(b, b, {compute_mode = 'use_mm_for_euclid_dist'}):gt(1e-3):float()",
+     lambda a, b, *_: torch.cdist(b, b).gt(1e-3).float()),
+    ("nn.cdist(a, a, {compute_mode = 'donot_use_mm_for_euclid_dist'})",
+     lambda a, *_: torch.cdist(a, a, compute_mode="donot_use_mm_for_euclid_dist")),
+    ("nn.cdist(w, w)", lambda a, b, c, d, w: torch.cdist(w, w)),
+    ("(nn.grad(nn.cdist(w, w:detach()):square():sum() + nn.cdist(w, w):sum(), w))",
+     lambda a, b, c, d, w: gradient(
+         lambda v: torch.cdist(v, v.detach()).square().sum() + torch.cdist(v, v).sum(), w)),
+    ("(nn.grad(nn.cdist(a, b):pow(3):sum(), b))",
+     lambda a, b, *_: gradient(lambda v: torch.cdist(a, v).pow(3), b)),
+    ("(nn.grad(nn.cdist(c, d):sum(), d))",
+     lambda a, b, c, d, w: gradient(lambda v: torch.cdist(c, v), d)),
+] + [case for p in (0, 0.5, 1, 1.5, 2, 3, inf) for case in of_pairs(p)] + [
+    ("nn.index({300, 1}, 1):to('f32'):pdist()",
+     lambda *_: F.pdist(torch.arange(300).float()[:, None])),
+    ("nn.pdist(b:slice(1, 1, 2))", lambda a, b, *_: F.pdist(b[:2])),
+    ("(nn.grad(w:pdist():sum(), w))",
+     lambda a, b, c, d, w: gradient(lambda v: F.pdist(v), w)),
+    ("(nn.grad(w:pdist(1):square():sum(), w))",
+     lambda a, b, c, d, w: gradient(lambda v: F.pdist(v, 1).square(), w)),
+    ("(nn.grad(w:pdist(1.5):sum(), w))",
+     lambda a, b, c, d, w: gradient(lambda v: F.pdist(v, 1.5), w)),
+    ("(nn.grad(nn.grad(b:pdist(3):pow(4):sum(), b):square():sum(), b))",
+     lambda a, b, *_: gradient(lambda v: gradient_of(
+         (v[PAIRS[0]] - v[PAIRS[1]]).norm(3, -1).pow(4), v).square(), b)),
+])
 GEN.set_state(STATE)
 
 

@@ -155,6 +155,15 @@ function cases.shared_keys() -- of an input: two attentions read them where they
   nn.output("b", nn.input("p", {1, 2, 33, 32}):attention(k, v))
   at_most(2)
 end
+-- Of rows of two tensors by one product; of each two of one tensor, and their gradient.
+function cases.distances()
+  local x, y = nn.input("x", {40, 16}), nn.input("y", {30, 16})
+  nn.output("codes", nn.cdist(x, y))
+  local pairs = nn.pdist(y)
+  nn.output("pairs", pairs)
+  nn.output("dy", nn.grad((pairs * pairs * pairs):sum(), y))
+  at_most(6)
+end
 function cases.loss() -- of labels, of which some do not count: rows, and their mean
   local x, labels = nn.input("x", {40, 300}), nn.input("labels", {40}, {dtype = "i32", below = 300})
   nn.output("loss", x:cross_entropy(labels, {ignore_index = 3}))
