@@ -19,6 +19,8 @@ local function same_shape(a, b)
   return true
 end
 
+local function is_row(x, y) return not same_shape(shape(x), shape(y)) end -- it broadcasts to y
+
 -- g in the shape of x, along which it is the same.
 local function expanded(g, x)
   local dims = shape(x)
@@ -44,10 +46,15 @@ local function turned(x) -- the last two dimensions exchanged
 end
 
 -- ---- rules, by op: (g, node, y, x...) -> the gradient of each input -----------------------------
--- g has the shape of y.
+-- g has the shape of y. What that of a map gives is summed over what was broadcast, as by its row.
 
 local rules = {}
 
+-- Of one value either way, as nn.expand has it: all of g.
+function rules.where(g, node, y, c, a, b)
+  if core.id(a) == core.id(b) then return nil, g end
+  return node.grad(g, y, c, a, b)
+end
 function rules.reduce_sum(g, node, y, x) return expanded(g, x) end
 function rules.reduce_mean(g, node, y, x)
   local count = 1
@@ -286,13 +293,24 @@ end
 
 -- ---- the walk -----------------------------------------------------------------------------------
 
--- The gradients of a map's inputs, by its row.
+-- The gradients of a map's inputs, by its row. What an input has of several of its places is added
+-- up before it is summed over what was broadcast: one sum.
 local function of_map(g, node, y, inputs)
-  if not node.grad then return nil end
-  local given = table.pack(node.grad(g, y, table.unpack(inputs)))
+  local rule = rules[node.op]
+  if not rule and not node.grad then return nil end
+  local given = rule and table.pack(rule(g, node, y, table.unpack(inputs)))
+      or table.pack(node.grad(g, y, table.unpack(inputs)))
+  local first = {}
   for i, x in ipairs(inputs) do
-    if given[i] then given[i] = unbroadcast(expanded(given[i], y), x) end
+    local id, of = core.id(x), given[i] and expanded(given[i], y)
+    local before = is_row(x, y) and first[id]
+    if of and before then
+      given[before], given[i] = given[before] + of, nil
+    else
+      given[i], first[id] = of, of and i
+    end
   end
+  for i, x in ipairs(inputs) do given[i] = given[i] and unbroadcast(given[i], x) end
   return given
 end
 
@@ -361,7 +379,6 @@ local function reached(loss, wanted)
   return order, seen
 end
 
-local function is_row(x, y) return not same_shape(shape(x), shape(y)) end -- it broadcasts to y
 local function differentiable(x) return core.dtype(x):find("f") ~= nil end
 
 -- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and,

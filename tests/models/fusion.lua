@@ -164,6 +164,12 @@ function cases.distances()
   nn.output("dy", nn.grad((pairs * pairs * pairs):sum(), y))
   at_most(6)
 end
+function cases.repeated() -- the gradient of what is repeated for a product: one sum
+  local q, k = nn.input("q", {2, 8, 32, 16}), nn.input("k", {2, 2, 64, 16})
+  local scores = q:matmul(k:repeat_interleave(4, 2):transpose())
+  nn.output("dk", nn.grad((scores * nn.input("g", {2, 8, 32, 64})):sum(), k))
+  at_most(2)
+end
 function cases.loss() -- of labels, of which some do not count: rows, and their mean
   local x, labels = nn.input("x", {40, 300}), nn.input("labels", {40}, {dtype = "i32", below = 300})
   nn.output("loss", x:cross_entropy(labels, {ignore_index = 3}))
