@@ -133,10 +133,10 @@ define([[gumbel_softmax(x|logits: tensor, tau: number = 1, hard: boolean = false
   if tau <= 0 then fail("gumbel_softmax: tau = %g: wants a number above 0", tau) end
   local u = nn.random(shape(x), {seed = tools.training.seed + o.seed, step = tools.step_now()})
   local g = -op.log(-op.log(u * (1 - 2^-23) + 2^-25))
-  local soft = nn.softmax((x + g) * (1 / tau), axis)
+  local soft = tools.as_floats_of(x, nn.softmax((x + g) * (1 / tau), axis))
   if not hard then return soft end
   local at = nn.argmax(soft, axis, true)
-  local one = op.eq(nn.index(shape(x), axis), at):to("f32")
+  local one = nn.to(op.eq(nn.index(shape(x), axis), at), core.dtype(soft))
   return op.stop_gradient(one - soft) + soft
 end)
 -- x * sigmoid(1.702 x).

@@ -114,7 +114,7 @@ local function bags(ids, weight, o)
     return reduce(o.mode == "sum" and nn.sum or o.mode == "mean" and nn.mean or nn.amax, 0.0)
   end
   local n = nn.sum(is_in, 2, true)
-  if o.mode == "mean" then return reduce(nn.sum, 0.0) / op.max(n, 1):to("f32") end
+  if o.mode == "mean" then return reduce(nn.sum, 0.0) / op.max(n, 1) end
   return op.where(op.gt(n, 0), reduce(nn.amax, -math.huge), 0.0)
 end
 

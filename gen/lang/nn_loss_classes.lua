@@ -40,7 +40,7 @@ local function of_labels(x, labels, wide, o, f)
   local chosen = along(x, op.reshape(known, {dims = wide}), #wide)
   local share = o.weight and nn.gather(o.weight, known, 1)
   local each = f(op.reshape(chosen, {dims = shape(labels)}), share)
-  local total = share and op.where(counts, share, 0.0) or counts:to("f32")
+  local total = share and op.where(counts, share, 0.0) or counts
   return op.where(counts, each, 0.0), total
 end
 
@@ -241,5 +241,5 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
   local y = nn.squeeze(-added(last, label), 2)
   y = op.where(op.gt(y, 1e29), o.zero_infinity and 0.0 or math.huge, y)
   if o.reduction ~= "mean" then return reduced(y, o.reduction) end
-  return nn.mean(y / op.max(target_lengths, 1):to("f32"))
+  return nn.mean(y / op.max(target_lengths, 1))
 end)

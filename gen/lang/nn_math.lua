@@ -10,18 +10,19 @@ local function is_float(x)
 end
 tools.is_float = is_float
 
+-- y in the dtype of x, if that are floats.
+function tools.as_floats_of(x, y)
+  local dtype = core.dtype(x)
+  return is_float(x) and core.dtype(y) ~= dtype and nn.to(y, dtype) or y
+end
+
 -- Of integers themselves, of floats f.
 local function of_floats(f) return function(x) return is_float(x) and f(x) or x end end
 local function both(f) return function(x, y) return f(x, y) end end
 
--- y, an i32 that is made of tensors x, as PyTorch has it: of bytes alone, or with bools, bytes.
-local function of_bytes(y, ...)
-  local bytes = false
-  for _, x in ipairs{...} do
-    local dtype = is_tensor(x) and core.dtype(x)
-    if dtype and dtype ~= "u8" and dtype ~= "bool" then return y end
-    bytes = bytes or dtype == "u8"
-  end
+-- y, an i32 that is made of a and b: bytes where these promote to bytes.
+local function of_bytes(y, a, b)
+  local bytes = core.dtype(op.add(a, b)) == "u8"
   return bytes and op.to(y, {dtype = core.dtype_number("u8")}) or y
 end
 
@@ -320,10 +321,12 @@ define("log1p(x: tensor)", "torch.log1p", op.log1p)
 define("log2(x: tensor)", "torch.log2", function(x) return op.log(x) * 1.4426950408889634 end)
 define("log10(x: tensor)", "torch.log10", function(x) return op.log(x) * 0.4342944819032518 end)
 -- x times the logarithm of y, which is finite from above `least` up; elsewhere 0 where x is 0,
--- but NaN where y is.
+-- but NaN where y is. The dtype is what x and y promote to.
 function tools.times_log(x, y, log, least)
   local zero = op.eq(x, 0) & (op.le(y, least) | op.eq(y, math.huge))
-  return op.where(op.ne(y, y), y, op.where(zero, 0.0, x * log(op.where(zero, least + 1.0, y))))
+  local product = x * log(op.where(zero, least + 1.0, y))
+  local result = op.where(op.ne(y, y), y, op.where(zero, 0.0, product))
+  return tools.as_floats_of(op.add(x, y), result)
 end
 -- x * log(y); 0 where x is 0.
 define("xlogy(x: value, y: value)", "torch.xlogy", function(x, y)

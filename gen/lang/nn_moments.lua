@@ -1,5 +1,5 @@
--- nn_moments.lua: variances and norms, of the module `nn` (nn.lua). `axes` is one axis or a list, by
--- default all; the reduced dimensions are dropped unless `keep`.
+-- nn_moments.lua: variances and norms, of the module `nn` (nn.lua). `axes` is one axis or a list,
+-- by default all; the reduced dimensions are dropped unless `keep`.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define = tools.fail, tools.define
@@ -99,7 +99,7 @@ define("norm(x: tensor, p: any = 2, axes: axes = nil, keep|keepdim: boolean = fa
   local size = op.abs(floats("norm", x))
   if p == math.huge then return nn.amax(size, axes, keep) end
   if p == -math.huge then return nn.amin(size, axes, keep) end
-  if p == 0 then return nn.sum(op.ne(x, 0):to("f32"), axes, keep) end
+  if p == 0 then return nn.to(nn.sum(op.ne(x, 0), axes, keep), core.dtype(x)) end
   if p == 1 then return nn.sum(size, axes, keep) end
   if p == 2 then return root(nn.sum(x * x, axes, keep), 2) end
   if p < 1 then -- the power's derivative at 0 is infinite: torch has 0

@@ -51,7 +51,8 @@ local function avg2d(what, x, o)
     dims[3], dims[4] = dims[3] + plain[1] + plain[3], dims[4] + plain[2] + plain[4]
     w.pad = {0, 0, w.pad[3] - plain[3], w.pad[4] - plain[4]}
   end
-  return sum / op.window_sum(core.full({1, 1, dims[3], dims[4]}, 1), w)
+  local count = op.window_sum(core.full({1, 1, dims[3], dims[4]}, 1), w)
+  return tools.as_floats_of(x, sum / count)
 end
 
 -- ---- pools of any dimensions ------------------------------------------------------------------

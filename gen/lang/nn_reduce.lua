@@ -59,7 +59,7 @@ end)
 define("nanmean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.nanmean", function(x, axes, keep)
   local known = op.eq(floats("nanmean", x), x)
-  return nn.sum(op.where(known, x, 0.0), axes, keep) / nn.sum(known:to("f32"), axes, keep)
+  return nn.sum(op.where(known, x, 0.0), axes, keep) / nn.sum(known, axes, keep)
 end)
 -- How many elements are not 0, as i32.
 define("count_nonzero(x: tensor, axes: axes = nil)", "torch.count_nonzero", function(x, axes)

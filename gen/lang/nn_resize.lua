@@ -146,7 +146,7 @@ define([[interpolate|upsample(x: tensor, size: any = nil, scale|scale_factor: an
   if o.antialias and mode ~= "bilinear" and mode ~= "bicubic" then
     fail("interpolate: antialias is for bilinear and bicubic, not for %s", mode)
   end
-  local size = sizes and tools.each(rank)("interpolate: size", sizes)
+  local size, given = sizes and tools.each(rank)("interpolate: size", sizes), x
   for i = 1, rank do
     local n, out, scale = dims[2 + i], nil, nil
     if size then
@@ -168,5 +168,5 @@ define([[interpolate|upsample(x: tensor, size: any = nil, scale|scale_factor: an
       x = f(x, 2 + i, n, out, scale, o.align_corners, of_mode[mode])
     end
   end
-  return x
+  return tools.as_floats_of(given, x)
 end)

@@ -116,5 +116,5 @@ define("affine_grid(theta: tensor, size: sizes, {align_corners: boolean = false}
     local part = j > rank and entry or entry * line(rank + 2 - j)
     y = y and y + part or part
   end
-  return y
+  return tools.as_floats_of(theta, y)
 end)

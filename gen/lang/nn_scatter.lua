@@ -293,12 +293,10 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
     if reduce == "prod" then return own(one) * reduced(nn.prod, one) end
     if reduce == "amax" then return extreme(op.maximum, nn.amax, least(x)) end
     if reduce == "amin" then return extreme(op.minimum, nn.amin, most(x)) end
-    if not tools.is_float(x) then
-      local count = nn.sum(hit, axis + 1) + (self and 1 or 0)
-      return op.floordiv(own(0) + summed(0), op.max(count, 1))
-    end
-    local count = nn.sum(hit, axis + 1):to("f32") + (self and 1.0 or 0.0)
-    return (own(0.0) + summed(0.0)) / (self and count or op.max(count, 1.0))
+    local count = nn.sum(hit, axis + 1)
+    count = self and count + 1 or op.max(count, 1)
+    local over = tools.is_float(x) and op.div or op.floordiv
+    return over(own(zero) + summed(zero), count)
   end
   return in_corner(as_given(result(), x), x)
 end)

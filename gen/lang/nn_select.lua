@@ -207,7 +207,7 @@ define("histc(x: tensor, bins: count = 100, low|min: number = 0, high|max: numbe
   end
   local bin = op.min(op.floor((x - low) * scale), bins - 1.0)
   bin = op.where(op.ge(x, low) & op.le(x, high), bin, -1.0):to("i32")
-  return nn.bincount(nn.ravel(bin), bins):to("f32")
+  return tools.as_floats_of(x, nn.bincount(nn.ravel(bin), bins):to("f32"))
 end)
 -- The edges of `bins` equal parts of low to high, numbers or tensors of one element.
 local function even_edges(low, high, bins)

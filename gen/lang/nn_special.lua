@@ -201,8 +201,8 @@ local function power_of_two(e) return op.pow(2.0, e) end
 
 -- x as mantissa * 2^exponent, with a mantissa from 0.5 to below 1 (0 of 0): two results, the
 -- exponent as i32.
-define("frexp(x: tensor)", "torch.frexp", function(x)
-  floats("frexp", x)
+define("frexp(x: tensor)", "torch.frexp", function(given)
+  local x = nn.to(floats("frexp", given), "f32")
   local plain = op.ne(x, 0.0) & op.lt(op.abs(x), math.huge)
   local size = op.where(plain, op.abs(x), 0.5)
   local tiny = op.lt(size, 0x1p-100)
@@ -219,21 +219,27 @@ define("frexp(x: tensor)", "torch.frexp", function(x)
     local part = op.floor(e * 0.5)
     return g * power_of_two(-part) * power_of_two(part - e)
   end)
-  return mantissa, nn.to(e, "i32")
+  return tools.as_floats_of(given, mantissa), nn.to(e, "i32")
 end)
+-- Of floats: how many bits a mantissa has, the exponent of the least number, the largest.
+local formats = {f32 = {24, -149, 0x1.fffffep127}, f16 = {11, -24, 65504.0},
+                 bf16 = {8, -133, 0x1.fep127}}
 -- The float next to x in the direction of y.
 define("nextafter(x: tensor, y: value)", "torch.nextafter", function(x, y)
-  floats("nextafter", x)
-  local least, most = 0x1p-149, 0x1.fffffep127
+  local like = op.add(floats("nextafter", x), y)
+  local bits, lowest, most = table.unpack(formats[core.dtype(like)])
+  local least = 2.0 ^ lowest
+  x, y = nn.to(x, "f32"), core.is_tensor(y) and nn.to(y, "f32") or y
   local mantissa, e = nn.frexp(x)
   local up = op.lt(x, y)
   local inward = op.ne(op.lt(x, 0.0), op.ge(x, y)) -- toward 0
   local half = inward & op.eq(op.abs(mantissa), 0.5) -- floats below a power of two are closer
-  local places = op.max(nn.to(e, "f32") - op.where(half, 25.0, 24.0), -149.0)
+  local places = op.max(nn.to(e, "f32") - op.where(half, bits + 1.0, bits + 0.0), lowest + 0.0)
   local part = op.floor(places * 0.5)
   local step = power_of_two(part) * power_of_two(places - part)
   local next = x + op.where(up, step, -step)
   next = op.where(op.eq(x, 0.0), op.where(up, least, -least), next)
   next = op.where(op.eq(op.abs(x), math.huge), op.where(up, -most, most), next)
-  return op.where(op.eq(x, y), y, op.where(op.ne(x, x) | op.ne(y, y), 0 / 0, next))
+  next = op.where(op.eq(x, y), y, op.where(op.ne(x, x) | op.ne(y, y), 0 / 0, next))
+  return tools.as_floats_of(like, next)
 end)

@@ -1386,7 +1386,7 @@ section("attention_batches", BATCHES, [
 ])
 
 
-BITS = "nn.full({1}, ({f32 = 32, f16 = 16, i32 = 32, u8 = 8, bool = 1})"
+BITS = "nn.full({1}, ({f32 = 32, f16 = 16, bf16 = 16, i32 = 32, u8 = 8, bool = 1})"
 
 
 def promoted(*cases):
@@ -1395,6 +1395,13 @@ def promoted(*cases):
         yield text, f
         yield (BITS + "[(%s).dtype])" % text,
                lambda *x, f=f: torch.tensor([min(32, bits_of(f(*x)))]))
+
+
+def kept(*cases):
+    """Each case, of bf16 and integers: how many bits its dtype has."""
+    for text, f in cases:
+        yield (BITS + "[(function(p) return %s end)(x:to('bf16')).dtype])" % text,
+               lambda u, i, x, *_, f=f: torch.tensor([bits_of(f(x.bfloat16(), i))]))
 
 
 def bits_of(x):
@@ -1436,6 +1443,39 @@ section("promoted", {"u": ints(256, 9).to(torch.uint8), "i": ints(90, 9), "x": f
     ("i:square()", lambda u, i, x, h, m, k: i.square()),
     ("m:square()", lambda u, i, x, h, m, k: m.square()),
     ("i:logsumexp(1)", lambda u, i, x, h, m, k: i.logsumexp(0)),
+    ("u:bitwise_xor(k:reshape{})", lambda u, i, x, h, m, k: u ^ k.reshape(())),
+    ("m:bitwise_or(k:reshape{})", lambda u, i, x, h, m, k: m | k.reshape(())),
+    ("u:bitwise_right_shift(nn.tensor(2))", lambda u, i, x, h, m, k: u >> torch.tensor(2).int()),
+    ("(u % 4):pow(nn.tensor(3))", lambda u, i, x, h, m, k: (u % 4) ** torch.tensor(3).int()),
+    ("i:xlogy(2)", lambda u, i, x, h, m, k: torch.xlogy(i, 2)),
+    ("i:xlogy(i)", lambda u, i, x, h, m, k: torch.xlogy(i, i)),
+    ("x:exp():xlogy(i + 1)", lambda u, i, x, h, m, k: torch.xlogy(x.exp(), i + 1)),
+)) + list(kept(
+    ("p:xlogy(2)", lambda p, *_: torch.xlogy(p, 2)),
+    ("nn.xlogy(2, p)", lambda p, *_: torch.xlogy(2, p)),
+    ("p:xlogy(i)", lambda p, i: torch.xlogy(p, i)),
+    ("i:xlogy(p)", lambda p, i: torch.xlogy(i, p)),
+    ("p:xlog1py(i)", lambda p, i: torch.special.xlog1py(p, i)),
+    ("p:nanmean()", lambda p, *_: p.nanmean()),
+    ("p:norm(0)", lambda p, *_: p.norm(0)),
+    ("p:nextafter(p)", lambda p, *_: torch.nextafter(p, p)),
+    ("(p:frexp())", lambda p, *_: torch.frexp(p)[0]),
+    ("p:cross_entropy(nn.zeros({}, {dtype = 'i32'}))",
+     lambda p, *_: F.cross_entropy(p, torch.tensor(0))),
+    ("p:scatter_reduce(1, i % 3, p, 'mean')",
+     lambda p, i: p.scatter_reduce(0, i.long() % 3, p, "mean")),
+    ("p:index_reduce(1, i % 3, p, 'mean', {include_self = false})",
+     lambda p, i: p.index_reduce(0, i % 3, p, "mean", include_self=False)),
+    ("p:view(1, 1, 9):interpolate{scale = 2, mode = 'linear'}",
+     lambda p, *_: F.interpolate(p[None, None], scale_factor=2, mode="linear")),
+    ("p:view(1, 1, 3, 3):interpolate{scale = 2, mode = 'bicubic'}",
+     lambda p, *_: F.interpolate(p.view(1, 1, 3, 3), scale_factor=2, mode="bicubic")),
+    ("p:view(1, 1, 3, 3):avg_pool2d(2, {ceil_mode = true})",
+     lambda p, *_: F.avg_pool2d(p.view(1, 1, 3, 3), 2, ceil_mode=True)),
+    ("p:slice(1, 1, 6):view(1, 2, 3):affine_grid({1, 1, 2, 2})",
+     lambda p, *_: F.affine_grid(p[:6].view(1, 2, 3), (1, 1, 2, 2), align_corners=False)),
+    ("p:gumbel_softmax(1, true)", lambda p, *_: F.gumbel_softmax(p, 1, True)),
+    ("p:histc(4)", lambda p, *_: p),
 )))
 def of_pairs(p):
     """Of an exponent: the distances, and their gradients, each of another weight."""
