@@ -195,6 +195,14 @@ local checks = {
   end,
   chance = chance, share = function(what, v) return v ~= false and chance(what, v) end,
   number = of_type("number", "a number"),
+  scalar = function(what, v) -- a number or a truth
+    if type(v) == "number" or type(v) == "boolean" then return v end
+    fail("%s = %s: wants a number, true or false", what, said(v))
+  end,
+  element = function(what, v) -- a tensor, or what one of its elements is
+    if type(v) == "number" or type(v) == "boolean" or core.is_tensor(v) then return v end
+    fail("%s: wants a tensor, a number, true or false, not %s", what, said(v))
+  end,
   boolean = of_type("boolean", "true or false"),
   string = of_type("string", "a text"),
   table = of_type("table", "a table"),

@@ -2,7 +2,7 @@
 -- `nn` (nn.lua), made of maps as those of nn_special.lua are.
 local core, nn = ...
 local op, tools = core.op, core.tools
-local define, polynomial, floats = tools.define, tools.polynomial, tools.floats
+local define, polynomial, as_floats = tools.define, tools.polynomial, tools.as_floats
 
 -- ---- Bessel functions --------------------------------------------------------------------------
 
@@ -37,23 +37,27 @@ local function over(y, x)
 end
 -- The modified Bessel function of the first kind of order 1.
 define("i1(x: tensor)", "torch.special.i1", function(x)
-  local y = order_1(floats("i1", x))
+  x = as_floats(x)
+  local y = order_1(x)
   return nn.custom_gradient(y, {x}, function(g) return g * (nn.i0(x) - over(y, x)) end)
 end)
 -- The same of order 0.
 define("i0(x: tensor)", "torch.i0, torch.special.i0", function(x)
-  return nn.custom_gradient(order_0(floats("i0", x)), {x}, function(g) return g * nn.i1(x) end)
+  x = as_floats(x)
+  return nn.custom_gradient(order_0(x), {x}, function(g) return g * nn.i1(x) end)
 end)
 -- exp(-|x|) i1(x), which stays within the range of floats.
 define("i1e(x: tensor)", "torch.special.i1e", function(x)
-  local y = order_1(floats("i1e", x), true)
+  x = as_floats(x)
+  local y = order_1(x, true)
   return nn.custom_gradient(y, {x}, function(g)
     return g * (nn.i0e(x) - over(y, x) - op.sign(x) * y)
   end)
 end)
 -- exp(-|x|) i0(x).
 define("i0e(x: tensor)", "torch.special.i0e", function(x)
-  local y = order_0(floats("i0e", x), true)
+  x = as_floats(x)
+  local y = order_0(x, true)
   return nn.custom_gradient(y, {x}, function(g) return g * (nn.i1e(x) - op.sign(x) * y) end)
 end)
 
@@ -62,6 +66,7 @@ end)
 -- The x of which erf(x) is given, by polynomials in single precision (Giles, "Approximating the
 -- erfinv function", 2010).
 define("erfinv(y: tensor)", "torch.erfinv", function(y)
+  y = as_floats(y)
   local detached = op.stop_gradient(y)
   local w = -op.log1p(-(detached * detached))
   local near = polynomial(w - 2.5, {
@@ -79,7 +84,8 @@ end)
 -- exp(x^2) erfc(x), which stays within the range of floats where erfc(x) does not: from 2 on by its
 -- continued fraction.
 define("erfcx(x: tensor)", "torch.special.erfcx", function(x)
-  local small, far = op.lt(floats("erfcx", x), 2.0), op.max(x, 2.0)
+  x = as_floats(x)
+  local small, far = op.lt(x, 2.0), op.max(x, 2.0)
   local near = op.min(x, 2.0)
   local fraction = far
   for k = 16, 1, -1 do fraction = far + k / 2 / fraction end
@@ -91,11 +97,13 @@ end)
 local root_of_half = math.sqrt(0.5)
 -- The probability that a number of the normal distribution is below x.
 define("ndtr(x: tensor)", "torch.special.ndtr", function(x)
-  return op.erfc(floats("ndtr", x) * -root_of_half) * 0.5
+  x = as_floats(x)
+  return op.erfc(x * -root_of_half) * 0.5
 end)
 -- Its logarithm, exact where the probability is small.
 define("log_ndtr(x: tensor)", "torch.special.log_ndtr", function(x)
-  local low, scaled = op.lt(floats("log_ndtr", x), -1.0), x * root_of_half
+  x = as_floats(x)
+  local low, scaled = op.lt(x, -1.0), x * root_of_half
   local below = op.min(scaled, -root_of_half) -- of each form only where it is exact
   local tail = op.log(nn.erfcx(-below) * 0.5) - below * below
   local y = op.where(low, tail, op.log1p(op.erfc(scaled) * -0.5))
@@ -108,7 +116,8 @@ end)
 
 -- -x log(x): 0 at 0, minus infinity below it.
 define("entr(x: tensor)", "torch.special.entr", function(x)
-  local above = op.gt(floats("entr", x), 0.0)
+  x = as_floats(x)
+  local above = op.gt(x, 0.0)
   local y = -x * op.log(op.where(above, x, 1.0))
   y = op.where(op.lt(x, 0.0), -math.huge, op.where(op.eq(x, 0.0), 0.0, y))
   return nn.custom_gradient(y, {x}, function(g) return g * -(op.log(x) + 1.0) end)

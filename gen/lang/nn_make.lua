@@ -8,9 +8,12 @@ local function of_dtype(x, dtype)
   return dtype and core.dtype(x) ~= dtype and nn.to(x, dtype) or x
 end
 
--- Filled with a number. dtype: that of the number, f32 or i32.
-define_here("full(dims|size: sizes, value|fill_value: number, {dtype: string = nil})",
+-- Filled with a number, true or false. dtype: that of it: f32, i32 or bool.
+define_here("full(dims|size: sizes, value|fill_value: scalar, {dtype: string = nil})",
             "torch.full", function(dims, value, o)
+  if type(value) == "boolean" then
+    return of_dtype(core.full(dims, value and 1 or 0), o.dtype or "bool")
+  end
   local whole_number = math.type(value) == "integer"
   if whole_number and (value > 0x7fffffff or value < -0x80000000) then
     fail("full: %d is beyond i32; with a point, %.1f, it is a float", value, value)
@@ -25,7 +28,7 @@ define_here("ones(dims|size: sizes, {dtype: string = f32})", "torch.ones", funct
   return nn.full(dims, 1, o)
 end)
 -- Of the shape and, by default, the dtype of x.
-define_here("full_like(x: tensor, value|fill_value: number, {dtype: string = nil})",
+define_here("full_like(x: tensor, value|fill_value: scalar, {dtype: string = nil})",
             "torch.full_like", function(x, value, o)
   return nn.full(shape(x), value, {dtype = o.dtype or core.dtype(x)})
 end)
@@ -36,7 +39,7 @@ define_here("ones_like(x: tensor, {dtype: string = nil})", "torch.ones_like", fu
   return nn.full_like(x, 1, o)
 end)
 -- Of these sizes and, by default, the dtype of x.
-define_here([[new_full(x: tensor, dims|size: sizes, value|fill_value: number,
+define_here([[new_full(x: tensor, dims|size: sizes, value|fill_value: scalar,
             {dtype: string = nil})]], "Tensor.new_full", function(x, dims, value, o)
   return nn.full(dims, value, {dtype = o.dtype or core.dtype(x)})
 end)

@@ -206,8 +206,9 @@ meta.__bxor, meta.__bnot = operators.bitwise_xor, operators.bitwise_not
 meta.__shl, meta.__shr = operators.bitwise_left_shift, operators.bitwise_right_shift
 -- a where the condition holds, elsewhere b.
 define("where(condition: condition, a: value, b: value)", "torch.where", op.where)
--- A number as x's elements are, for integers cut toward zero; a tensor as it is.
+-- A number, or a truth, as x's elements are, for integers cut toward zero; a tensor as it is.
 function tools.as_element(what, v, x)
+  if type(v) == "boolean" then v = v and 1 or 0 end
   if math.type(v) == "integer" and is_float(x) then return v + 0.0 end
   if math.type(v) ~= "float" or is_float(x) then return v end
   if v - v ~= 0 then fail("%s: %s holds no %g", what, tostring(x), v) end
@@ -215,7 +216,7 @@ function tools.as_element(what, v, x)
 end
 -- value where mask is true, elsewhere x; x keeps its dtype: for integers a number is cut toward
 -- zero.
-define("masked_fill(x: tensor, mask: condition, value: value)",
+define("masked_fill(x: tensor, mask: condition, value: element)",
        "Tensor.masked_fill", function(x, mask, value)
   local y, dtype = op.where(mask, tools.as_element("masked_fill", value, x), x), core.dtype(x)
   return core.dtype(y) == dtype and y or nn.to(y, dtype)

@@ -326,7 +326,7 @@ end
 -- pad: {left, right, top, bottom, ...}: from the last dimension on, as torch.nn.functional.pad;
 -- negative ones cut off. mode: "constant" with `value`, "reflect", "replicate" or "circular".
 define([[pad(x: tensor, pad|padding: sizes, mode: constant/reflect/replicate/circular = constant,
-       value: number = 0)]],
+       value: scalar = 0)]],
        [[F.pad, nn.ZeroPad2d, nn.ConstantPad1d, nn.ConstantPad2d, nn.ConstantPad3d,
        nn.ReflectionPad1d, nn.ReflectionPad2d, nn.ReflectionPad3d, nn.ReplicationPad1d,
        nn.ReplicationPad2d, nn.ReplicationPad3d]], function(x, pad, mode, value)
@@ -354,7 +354,7 @@ define([[pad(x: tensor, pad|padding: sizes, mode: constant/reflect/replicate/cir
   end
   if not any then return x end
   local wide = op.pad(x, {dims = before, ends = behind})
-  if value == 0 then return wide end
+  if value == 0 or not value then return wide end
   local inside -- where x is, no matter what it holds
   for axis = 1, #before do
     if before[axis] + behind[axis] > 0 then

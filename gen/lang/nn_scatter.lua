@@ -68,7 +68,8 @@ define("scatter_add(x: tensor, axis|rows: any, ids|index|size: any, from|src: te
     return added_rows("scatter_add", x, axis, tools.count("scatter_add: size", ids))
   end
   if not from then fail("scatter_add: wants an axis, ids and what is added there") end
-  axis, ids = tools.axis("scatter_add: axis", axis, x), tools.tensor("scatter_add: ids", ids)
+  axis = tools.axis_or_only("scatter_add: axis", axis, x)
+  tools.tensor("scatter_add: ids", ids)
   return nn.scatter_reduce(x, axis, ids, from, "sum")
 end)
 -- x with the rows `from` added at the ids along an axis.
@@ -132,7 +133,7 @@ end
 -- x with `from` (a tensor at least as large as ids, or a number) where ids name a place along the
 -- axis; of equal ids the last one. ids may be smaller than x on the other axes. reduce: what is
 -- there is added to, or multiplied.
-define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: value,
+define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: element,
        {reduce: none/add/multiply = none})]], "torch.scatter", function(x, axis, ids, from, o)
   if o.reduce ~= "none" then
     if not core.is_tensor(from) then from = nn.full_like(nn.to(ids, core.dtype(x)), from) end
@@ -150,13 +151,14 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: value
   local y = op.where(op.ge(last, 0), tools.as_element("scatter", taken, x), own)
   return in_corner(as_given(y, x), x)
 end)
--- x with the elements of `from`, row-major from the first on, where mask, which broadcasts to x, is
--- true.
+-- x with the elements of `from`, row-major from the first on, where mask is true; x and mask
+-- broadcast to each other.
 define("masked_scatter(x: tensor, mask: condition, from|source: tensor)",
        "Tensor.masked_scatter", function(x, mask, from)
   local n = tools.product(shape(from))
+  x, mask = nn.broadcast_tensors{x, mask}
   if tools.product(shape(x)) == 0 or n == 0 then return x end
-  local flat = nn.ravel(nn.expand(mask, shape(x)))
+  local flat = nn.ravel(mask)
   local place = op.min(op.max(nn.cumsum(flat:to("i32"), 1) - 1, 0), n - 1)
   local taken = op.gather(nn.ravel(from), place, {axis = 0})
   return op.where(mask, op.reshape(taken, {dims = shape(x)}), x)
@@ -214,12 +216,12 @@ define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor
   return nn.scatter(x, axis, nn.expand(tools.along(ids, #wide, axis), wide), from)
 end)
 -- ids (N) along an axis: x with a number there.
-define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: value)",
+define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: element)",
        "torch.index_fill", function(x, axis, ids, value)
   local dims = shape(x)
   local place = nn.unsqueeze(nn.index({dims[axis]}), 2)
   local hit = nn.any(op.eq(place, nn.reshape(named(ids, dims[axis]), {1, -1})), 2)
-  return op.where(tools.along(hit, #dims, axis), tools.as_element("index_fill", value, x), x)
+  return nn.masked_fill(x, tools.along(hit, #dims, axis), value)
 end)
 -- x with `from` as element `index` (from 1) of an axis.
 define("select_scatter(x: tensor, from|src: tensor, axis: axis, index: whole)",

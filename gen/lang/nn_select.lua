@@ -37,9 +37,14 @@ define("index_select(x: tensor, axis: axis, ids|index: tensor)",
 end)
 -- Of each row along the axis the elements that ids names; ids may be smaller than x on the other
 -- axes, where the first of x count.
-define("take_along(x: tensor, ids|index: tensor, axis: axis = -1)",
+define("take_along(x: tensor, ids|index: tensor, axis: any = -1)",
        "torch.gather", function(x, ids, axis)
+  axis = tools.axis_or_only("take_along: axis", axis, x)
+  if #shape(x) == 0 then x = op.reshape(x, {dims = {1}}) end
   local of = shape(ids)
+  if #of == 0 then -- a number of a vector
+    return op.reshape(nn.take_along(x, op.reshape(ids, {dims = {1}}), axis), {dims = {}})
+  end
   local from = #of == #shape(x) and corner(x, of, axis)
   if not from then
     fail("take_along: ids %s are larger than %s beside axis %d", tostring(ids), tostring(x), axis)

@@ -21,6 +21,12 @@ local function floats(name, x)
 end
 tools.floats = floats
 
+-- Integers as floats, as PyTorch's special functions take them.
+local function as_floats(x)
+  return core.is_tensor(x) and not is_float(x) and nn.to(x, "f32") or x
+end
+tools.as_floats = as_floats
+
 -- ---- the gamma function -------------------------------------------------------------------------
 
 -- The distance to the nearest whole number keeps sin(pi x) exact where it is small.
@@ -50,7 +56,7 @@ local function psi(x)
 end
 -- The derivative of lgamma; NaN at -1, -2, ...
 define("digamma(x: tensor)", "torch.digamma, torch.special.psi", function(x)
-  floats("digamma", x)
+  x = as_floats(x)
   local low = op.lt(x, 0.5)
   local folded = op.where(low, 1.0 - x, x)
   local distance = (x - op.round(x)) * math.pi
@@ -62,7 +68,7 @@ define("digamma(x: tensor)", "torch.digamma, torch.special.psi", function(x)
 end)
 -- log |Gamma(x)|; infinite at 0, -1, -2, ...
 define("lgamma(x: tensor)", "torch.lgamma, torch.special.gammaln", function(x)
-  floats("lgamma", x)
+  x = as_floats(x)
   local low = op.lt(x, 0.5)
   local value = log_gamma(op.where(low, 1.0 - x, x))
   local turned = 1.1447298858494002 - op.log(sine_of_pi(x)) - value
@@ -82,8 +88,7 @@ end
 -- Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0, of s > 1 and q > 0; the derivative is
 -- by q alone.
 define("zeta(s: value, q: value)", "torch.special.zeta", function(s, q)
-  floats("zeta", s)
-  floats("zeta", q)
+  s, q = as_floats(s), as_floats(q)
   local y = hurwitz(s, q)
   y = op.where(op.gt(s, 1.0) & op.gt(q, 0.0), y, op.where(op.eq(s, 1.0), math.huge, 0 / 0))
   if not core.is_tensor(q) then return op.stop_gradient(y) end
@@ -108,7 +113,7 @@ local function cotangent(n)
 end
 -- The n-th derivative of digamma, which itself is that of n = 0.
 define("polygamma(x: tensor, n: amount)", "Tensor.polygamma", function(x, n)
-  floats("polygamma", x)
+  x = as_floats(x)
   if n == 0 then return nn.digamma(x) end
   local factor = -1.0
   for k = 1, n do factor = -factor * k end
@@ -167,12 +172,14 @@ end
 -- The regularised lower incomplete gamma function of a > 0, up to 100, and x >= 0. The gradient is
 -- by x alone.
 define("igamma|gammainc(a: tensor, x: tensor)", "torch.igamma", function(a, x)
-  local low = shares(floats("igamma", a), floats("igamma", x))
+  a, x = as_floats(a), as_floats(x)
+  local low = shares(a, x)
   return with_density(low, a, x, 1.0)
 end)
 -- 1 - igamma, exact where that is small.
 define("igammac|gammaincc(a: tensor, x: tensor)", "torch.igammac", function(a, x)
-  local _, high = shares(floats("igammac", a), floats("igammac", x))
+  a, x = as_floats(a), as_floats(x)
+  local _, high = shares(a, x)
   return with_density(high, a, x, -1.0)
 end)
 

@@ -233,12 +233,13 @@ end)
 -- Windows of `size` elements along an axis, `step` apart: the axis counts them, and the last one of
 -- the result, which is new, their elements.
 local function windows_along(x, axis, size, step)
-  axis = tools.axis("unfold: axis", axis, x)
+  axis = tools.axis_or_only("unfold: axis", axis, x)
   size, step = tools.amount("unfold: size", size), tools.count("unfold: step", step)
-  local n = shape(x)[axis]
+  local n = shape(x)[axis] or 1
   if size > n then
     fail("unfold: windows of %d along axis %d of %s, which has %d", size, axis, tostring(x), n)
   end
+  if #shape(x) == 0 then return nn.slice(op.reshape(x, {dims = {1}}), 1, 1, size) end -- of a number
   local dims = {(n - size) // step + 1, size}
   local y = op.gather(x, nn.index(dims, 1) * step + nn.index(dims, 2), {axis = axis - 1})
   return nn.movedim(y, axis + 1, -1)
