@@ -127,6 +127,39 @@ static const char *given_file(const Cli *cli, const PlanTensor *t) {
   return NULL;
 }
 
+static bool is_input(const Node *n, const PlanTensor *t) {
+  return n->op->cls == OpSource && n->op->form == SourceInput && !strcmp(n->name, t->name);
+}
+
+// Does the entry, as the model is written, read the input?
+static bool reads(const Graph *g, int entry, const PlanTensor *t) {
+  bool any = false;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    for (int j = 0; n->entry == entry && n->uses && j < n->nin; j++)
+      any = any || is_input(n->in[j], t);
+  }
+  for (int i = 0; i < g->noutputs; i++)
+    any = any || (g->outputs[i].entry == entry && is_input(g->outputs[i].node, t));
+  for (int i = 0; i < g->nupdates; i++)
+    any = any || (g->updates[i].entry == entry && is_input(g->updates[i].value, t));
+  return any;
+}
+
+// Do other entries read the input, and that which runs does not? Puts their names into `others`.
+static bool is_unread(const Run *r, const PlanTensor *t, Buffer *others) {
+  const Compiler *c = &r->compiler;
+  bool own = false, other = false;
+  for (int e = 0; e < c->nentries; e++) {
+    if (!reads(c->original, e, t)) continue;
+    bool runs = !strcmp(c->entries[e], r->entry->name);
+    own = own || runs;
+    if (!runs && others) buffer_put(others, other ? ", %s" : "%s", c->entries[e]);
+    other = other || !runs;
+  }
+  return other && !own;
+}
+
 typedef struct Noise { // a part of an input
   uint64_t state;
   double *values;
@@ -161,7 +194,7 @@ static void fill_noise(uint64_t state, double *values, int64_t count) {
 }
 
 static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values, Error *err) {
-  const char *path = given_file(r->cli, t);
+  const char *path = is_unread(r, t, NULL) ? NULL : given_file(r->cli, t);
   if (path && ends_with(path, ".png")) return fill_from_png(path, t, values, err);
   if (path && ends_with(path, ".npy")) return fill_from_npy(r, path, t, values, err);
   if (path) return err_set(err, ExitUsage, "--input %s: wants a .png or .npy file", path);
@@ -182,7 +215,18 @@ static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values
   return ExitOk;
 }
 
-// Every --input is of exactly one input of the model, every input of at most one --input.
+// Of an input that the entry does not read there is no file.
+static int check_unread(const Run *r, const PlanTensor *t, const char *others, Error *err) {
+  for (int k = 0; k < r->cli->ninput; k++) {
+    const char *text = r->cli->input[k];
+    if (name_end(text) && is_given(text, t))
+      return err_set(err, ExitUsage, "--input %s: entry %s reads no %s; these do: %s", text,
+                     r->entry->name, t->name, others);
+  }
+  return ExitOk;
+}
+
+// Every --input is of exactly one input that the entry reads, every input of at most one --input.
 static int check_input_names(const Run *r, Error *err) {
   int taken[kMostInputs] = {0}; // the inputs that each --input is for
   char names[256] = "";
@@ -190,6 +234,12 @@ static int check_input_names(const Run *r, Error *err) {
   for (int i = 0; i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleInput) continue;
+    Buffer others = {0};
+    bool unread = is_unread(r, t, &others);
+    int code = unread ? check_unread(r, t, others.text, err) : ExitOk;
+    buffer_free(&others);
+    if (code) return code;
+    if (unread) continue;
     size_t used = strlen(names);
     snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", t->name);
     if (!first) first = t->name;
@@ -235,7 +285,7 @@ int run_check_finite(const char *path, Error *err) {
 
 int run_read_inputs(Run *r, uint64_t seed, Error *err) {
   int code = check_input_names(r, err);
-  r->input_note = "files";
+  r->input_note = r->cli->ninput ? "files" : "none";
   r->inputs = base_alloc((size_t)r->plan->ntensors, sizeof *r->inputs);
   // Each input has noise of its own: of equal ones, differences would be 0 and exchanged operands
   // right.
@@ -243,7 +293,9 @@ int run_read_inputs(Run *r, uint64_t seed, Error *err) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleInput) continue;
     r->inputs[i] = base_alloc((size_t)tensor_count(t), sizeof *r->inputs[i]);
+    const char *note = r->input_note;
     code = fill_input(r, t, seed, r->inputs[i], err);
+    if (is_unread(r, t, NULL)) r->input_note = note;
     seed += kStep;
   }
   return code;

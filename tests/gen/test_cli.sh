@@ -46,6 +46,14 @@ LUA
   build/nngen "$work/two.lua" --quiet | grep -q ' 1 ops -> 1 kernels' &&
     build/nngen "$work/two.lua" --entry other --quiet | grep -q ' 2 ops -> 1 kernels'
 }
+input_of_entry() { # a file without a name is for the one input that the entry reads
+  local run="build/nngen tests/errors/two_entries.lua --entry other --quiet"
+  mkdir -p "$work/"{a,b} && $run --seed 3 --output "$work/a" >/dev/null &&
+    $run --seed 4 --input "$work/a/copy.npy" --output "$work/b" >/dev/null &&
+    cmp "$work"/{a,b}/copy.npy &&
+    build/nngen tests/errors/two_entries.lua --entry step --quiet --input both="$work/a/copy.npy" |
+    grep -q '^input .*noise'
+}
 not_finite() { # NaN and infinity are no JSON: null
   echo 'local nn = require "nn"; nn.output("y", nn.input("x", {10}) / 0)' >"$work/inf.lua"
   seq 1 10 >"$work/names"
@@ -137,6 +145,7 @@ terms() { # of every kernel: the largest bound and what comes on top are less, a
 ok "terms of what maps, pools, rows and products take" terms models/lenet.lua
 ok "terms of what attention takes" terms models/block.lua --dtype fp16
 ok "ops of the entry alone are counted" ops_of_entry
+ok "a file for the input that an entry reads" input_of_entry
 ok "terms of what a step takes" terms models/autoencoder.lua --dtype bf16 --entry train
 ok "show --plan --json" is_json kernels build/nngen show models/mlp.lua --plan --json
 cat >"$work/long.lua" <<'LUA'
