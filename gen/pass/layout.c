@@ -117,8 +117,17 @@ static bool of_channels(const Type *t) {
   return t->rank == 4 && t->dim[1] > 1 && t->dim[2] * t->dim[3] == 1;
 }
 
-// The order that suits a node, from those of its inputs. CLASS
-static void choose_order(Node *n) {
+// Is n made of nothing in memory that is as large, as of positions and labels? Any order suits it.
+static bool suits_any(const Node *n, const bool *any) {
+  bool suits = n->op->cls == OpMap || node_is_computed(n);
+  for (int i = 0; i < n->nin && suits; i++)
+    suits = type_count(&n->in[i]->type) < type_count(&n->type) || any[n->in[i]->id];
+  return suits;
+}
+
+// The order that suits n, from those of its inputs: of the largest one of its rank, the first that
+// has an order. any: by id of what n was made of, `node`, those that any order suits. CLASS
+static void choose_order(Node *n, const Node *node, const bool *any) {
   Type *t = &n->type;
   if (n->op->cls == OpWindow) {
     set_order(t, channels_last);
@@ -131,12 +140,12 @@ static void choose_order(Node *n) {
   bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce || n->op->cls == OpScan ||
                n->op->cls == OpSelect ||
                (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MoveRoll);
-  int64_t most = -1; // the order of the largest input of this rank; of those that are no moves
+  int64_t most = -1; // of the largest: of one that any order suits, or that is moved, at the last
   for (int i = 0; keeps && i < n->nin; i++) {
     const Type *in = &n->in[i]->type;
-    int64_t count = 2 * type_count(in) + !reorders(n->in[i]);
-    if (in->rank != t->rank || count <= most || simp_is_const(n->in[i])) continue;
-    most = count;
+    int64_t weight = 4 * type_count(in) + 2 * !any[node->in[i]->id] + !reorders(n->in[i]);
+    if (in->rank != t->rank || weight <= most || simp_is_const(n->in[i])) continue;
+    most = weight;
     set_order(t, in->order);
     if (of_channels(in) && !of_channels(t)) set_order(t, channels_last);
   }
@@ -338,6 +347,7 @@ static bool suits_products(const Graph *g, const Node *n) {
 typedef struct Layout { // by id in the graph before
   HeadsUse *use;
   bool *plain; // row-major
+  bool *any; // suits_any()
 } Layout;
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
@@ -346,7 +356,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   n->type = node->type;
   n->uses = node->uses;
   bool chosen = n->op->cls == OpSource || layout->plain[node->id] || !layout_row_major(&n->type);
-  if (!chosen) choose_order(n);
+  if (!chosen) choose_order(n, node, layout->any);
   if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
     Node *filter = vector_filter(to, n);
@@ -406,7 +416,11 @@ static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdat
 void layout_pass(Compiler *c) {
   bool fused = is_fused(c->graph);
   if (fused) c->graph = norms_follow(beside_join(c->graph));
-  Layout layout = {.plain = arena_alloc(c->graph->arena, (size_t)c->graph->nnodes + 1)};
+  size_t count = (size_t)c->graph->nnodes + 1;
+  Layout layout = {.plain = arena_alloc(c->graph->arena, count),
+                   .any = arena_alloc(c->graph->arena, count)};
+  for (int i = 0; i < c->graph->nnodes; i++)
+    layout.any[i] = suits_any(c->graph->nodes[i], layout.any);
   for (int i = 0; fused && i < c->graph->nnodes; i++) {
     Node *n = c->graph->nodes[i];
     if (n->op->cls != OpMove || n->op->form != MoveReshape) continue;
