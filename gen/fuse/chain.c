@@ -104,29 +104,6 @@ static int64_t ends_bytes(const Ends *ends) {
   return bytes;
 }
 
-// n, or a copy of it that nobody else reads, if it is cheap and no end. shared: others read what is
-// made of it. What the chain needs several times is copied once.
-static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
-  const Chains *c = to->scratch;
-  if (!chain_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
-  if (known_of(to, n)->turn == c->turn) {
-    known_of(to, n)->copy->uses++;
-    return known_of(to, n)->copy;
-  }
-  Node *in[MaxInputs];
-  shared = shared || n->uses > 1;
-  bool same = !shared;
-  for (int i = 0; i < n->nin; i++) {
-    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], ends, shared) : n->in[i];
-    same = same && in[i] == n->in[i];
-  }
-  Node *own = same ? n : chain_copy(to, n, in);
-  own->late = ends->late;
-  if (same) return n;
-  *known_of(to, n) = (Known){known_of(to, n)->made, own, c->turn};
-  return own;
-}
-
 bool chain_is_shape(const Node *n) {
   return n->op->cls == OpMove && n->op->form == MoveReshape && !n->fixed && view_same_memory(n) &&
          n->in[0]->op->cls == OpMap;
@@ -178,6 +155,35 @@ static Node *own_free(Graph *to, Node *n) {
   Node *copy = chain_copy(to, n, in);
   *known_of(to, n) = (Known){known_of(to, n)->made, copy, c->turn};
   return copy;
+}
+
+// A small value that a chain reads: what is made of labels is computed there.
+static Node *own_beside(Graph *to, Node *n) {
+  return type_count(&n->type) > 1 && is_free(to, n) ? own_free(to, n) : n;
+}
+
+// n, or a copy of it that nobody else reads, if it is cheap and no end. shared: others read what is
+// made of it. What the chain needs several times is copied once.
+static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
+  const Chains *c = to->scratch;
+  if (!chain_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
+  if (known_of(to, n)->turn == c->turn) {
+    known_of(to, n)->copy->uses++;
+    return known_of(to, n)->copy;
+  }
+  Node *in[MaxInputs];
+  shared = shared || n->uses > 1;
+  bool same = !shared;
+  for (int i = 0; i < n->nin; i++) {
+    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], ends, shared)
+                                        : own_beside(to, n->in[i]);
+    same = same && in[i] == n->in[i];
+  }
+  Node *own = same ? n : chain_copy(to, n, in);
+  own->late = ends->late;
+  if (same) return n;
+  *known_of(to, n) = (Known){known_of(to, n)->made, own, c->turn};
+  return own;
 }
 
 // Is n in memory for `reader`? A reduction computes cheap maps itself, or a product's kernel does.

@@ -175,6 +175,25 @@ function cases.loss() -- of labels, of which some do not count: rows, and their 
   nn.output("loss", x:cross_entropy(labels, {ignore_index = 3}))
   at_most(2)
 end
+function cases.maps() -- of classes: read where they lie, by the loss, its gradient and the places
+  local x = nn.input("x", {2, 21, 24, 24})
+  local labels = nn.input("labels", {2, 24, 24}, {dtype = "i32", below = 21})
+  local loss = x:cross_entropy(labels, {axis = 2})
+  nn.output("loss", loss)
+  nn.output("gradient", nn.grad(loss, x))
+  nn.output("hits", x:argmax(2):eq(labels):float():sum())
+  at_most(3)
+end
+function cases.maps_of_product() -- labels, beside them, are read by each kernel that wants some
+  local x = nn.input("x", {2, 32, 24, 24})
+  local labels = nn.input("labels", {2, 24, 24}, {dtype = "i32", below = 21})
+  local y = x:conv2d("head", {out = 21, kernel = 1})
+  local loss = y:cross_entropy(labels, {axis = 2})
+  local gradients = nn.grad(loss, nn.parameters())
+  nn.output("loss", loss)
+  nn.output("weight", gradients[1]); nn.output("bias", gradients[2])
+  at_most(7)
+end
 -- Nor are maps of what is left, with numbers or with others that were reduced so.
 function cases.behind_dropped()
   local x, y = nn.input("x", {64, 2000}), nn.input("y", {64, 32})
