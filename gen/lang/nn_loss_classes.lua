@@ -8,20 +8,16 @@ local function along(x, ids, axis) return op.take_along(x, ids, {axis = axis - 1
 
 -- ---- of classes -------------------------------------------------------------------------------
 
--- x with its classes last, and the sizes of its rows (..., 1).
-local function classes_last(x, axis)
-  if axis ~= #shape(x) then x = nn.movedim(x, axis, -1) end
-  return x, tools.with(shape(x), #shape(x), 1)
-end
-
--- Labels of the rows of x: integers, and a probability for each class where `also` says so.
-local function want_labels(what, x, wide, labels, also)
-  local fits = not tools.is_float(labels) and #shape(labels) == #wide - 1
-  for i, d in ipairs(shape(labels)) do fits = fits and d == wide[i] end
+-- Labels of x, whose classes are along the axis: integers, and a probability for each class where
+-- `also` says so.
+local function want_labels(what, x, axis, labels, also)
+  local wanted = shape(x)
+  table.remove(wanted, axis)
+  local fits = not tools.is_float(labels) and #shape(labels) == #wanted
+  for i, d in ipairs(shape(labels)) do fits = fits and d == wanted[i] end
   if not fits then
     fail("%s: wants integer labels of shape (%s)%s for %s, not %s %s", what,
-         table.concat(wide, ", ", 1, #wide - 1), also or "", tostring(x), core.dtype(labels),
-         tostring(labels))
+         table.concat(wanted, ", "), also or "", tostring(x), core.dtype(labels), tostring(labels))
   end
 end
 
@@ -31,13 +27,14 @@ local function want_weight(what, weight, C)
   end
 end
 
--- Of rows of scores and their labels: what f(scores at the labels, known labels) makes of each, 0
--- where the label is ignored; and what a mean divides by, of each: 1 where it counts, or its
--- weight.
-local function of_labels(x, labels, wide, o, f)
+-- Of scores, whose classes stay along their axis, and labels: what f(scores at the labels, known
+-- labels) makes of each, 0 where the label is ignored; and what a mean divides by, of each: 1 where
+-- it counts, or its weight.
+local function of_labels(x, labels, o, f)
   local counts = op.ne(labels, o.ignore_index)
   local known = op.where(counts, labels, 0)
-  local chosen = along(x, op.reshape(known, {dims = wide}), #wide)
+  local at = op.reshape(known, {dims = tools.with(shape(x), o.axis, 1)})
+  local chosen = along(x, at, o.axis)
   local share = o.weight and nn.gather(o.weight, known, 1)
   local each = f(op.reshape(chosen, {dims = shape(labels)}), share)
   local total = share and op.where(counts, share, 0.0) or counts
@@ -52,33 +49,33 @@ end
 define([[cross_entropy(x|logits: tensor, labels|target: tensor, {axis: axis = -1,
        label_smoothing: number = nil, ignore_index: whole = -100, weight: tensor = nil,
        reduction: none/mean/sum = mean})]],
-       "F.cross_entropy, nn.CrossEntropyLoss", function(given, labels, o)
-  local x, wide = classes_last(given, o.axis)
-  local rank, C = #wide, shape(x)[#wide]
+       "F.cross_entropy, nn.CrossEntropyLoss", function(x, labels, o)
+  local axis, C = o.axis, shape(x)[o.axis]
   local s = o.label_smoothing or tools.training.smoothing or 0
   tools.training.smooths = true
   if s < 0 or s > 1 then fail("cross_entropy: label_smoothing = %g: wants 0 to 1", s) end
   want_weight("cross_entropy", o.weight, C)
-  local function weighed(v) return o.weight and v * tools.along(o.weight, rank, rank) or v end
-  local same = table.concat(shape(given), ",") == table.concat(shape(labels), ",")
+  local function weighed(v)
+    return o.weight and v * tools.along(o.weight, #shape(x), axis) or v
+  end
+  local same = table.concat(shape(x), ",") == table.concat(shape(labels), ",")
   if tools.is_float(labels) and same then
     if o.ignore_index >= 0 then
       fail("cross_entropy: ignore_index is for integer labels, not for probabilities")
     end
-    local y = classes_last(labels, o.axis)
-    if s > 0 then y = y * (1 - s) + s / C end
-    local each = -nn.sum(weighed(nn.log_softmax(x, rank) * y), rank)
+    local y = s > 0 and labels * (1 - s) + s / C or labels
+    local each = -nn.sum(weighed(nn.log_softmax(x, axis) * y), axis)
     return reduced(each, o.reduction)
   end
-  want_labels("cross_entropy", given, wide, labels,
-              string.format(", or floats of shape (%s)", table.concat(shape(given), ", ")))
-  local lse = nn.logsumexp(x, rank)
-  local each, total = of_labels(x, labels, wide, o, function(chosen, share)
+  want_labels("cross_entropy", x, axis, labels,
+              string.format(", or floats of shape (%s)", table.concat(shape(x), ", ")))
+  local lse = nn.logsumexp(x, axis)
+  local each, total = of_labels(x, labels, o, function(chosen, share)
     local y = lse - chosen
     if share then y = y * share end
     if s == 0 then return y end
     local all = lse * (o.weight and nn.sum(o.weight) or C) -- and a little of every class
-    return y * (1 - s) + (all - nn.sum(weighed(x), rank)) * (s / C)
+    return y * (1 - s) + (all - nn.sum(weighed(x), axis)) * (s / C)
   end)
   return reduced(each, o.reduction, total)
 end)
@@ -87,11 +84,10 @@ end)
 -- second).
 define([[nll_loss(x: tensor, labels|target: tensor, {axis: axis = -1,
        ignore_index: whole = -100, weight: tensor = nil, reduction: none/mean/sum = mean})]],
-       "F.nll_loss, nn.NLLLoss, nn.NLLLoss2d", function(given, labels, o)
-  local x, wide = classes_last(given, o.axis)
-  want_weight("nll_loss", o.weight, shape(x)[#wide])
-  want_labels("nll_loss", given, wide, labels)
-  local each, total = of_labels(x, labels, wide, o, function(chosen, share)
+       "F.nll_loss, nn.NLLLoss, nn.NLLLoss2d", function(x, labels, o)
+  want_weight("nll_loss", o.weight, shape(x)[o.axis])
+  want_labels("nll_loss", x, o.axis, labels)
+  local each, total = of_labels(x, labels, o, function(chosen, share)
     return share and -chosen * share or -chosen
   end)
   return reduced(each, o.reduction, total)
@@ -114,7 +110,7 @@ define([[multi_margin_loss(x: tensor, labels|target: tensor, {p: number = 1,
   local N, C = table.unpack(shape(x))
   if #shape(x) ~= 2 then fail("multi_margin_loss: wants (N, C) or (C), not %s", tostring(x)) end
   if o.p ~= 1 and o.p ~= 2 then fail("multi_margin_loss: p = %g: wants 1 or 2", o.p) end
-  want_labels("multi_margin_loss", x, {N, 1}, labels)
+  want_labels("multi_margin_loss", x, 2, labels)
   want_weight("multi_margin_loss", o.weight, C)
   local at = op.reshape(labels, {dims = {N, 1}})
   local over = op.relu(o.margin - op.take_along(x, at, {axis = 1}) + x)

@@ -479,6 +479,18 @@ section("losses", {"x": floats(6, 5), "y": floats(6, 5),
      lambda x, y, z, p, c, s, w, im, ic: F.cross_entropy(im, ic.long(), ignore_index=3)),
     ("im:log_softmax(2):nll_loss(ic, {axis = 2, weight = w})",
      lambda x, y, z, p, c, s, w, im, ic: F.nll_loss(im.log_softmax(1), ic.long(), w)),
+    ("im:cross_entropy(im:softmax(3):permute(1, 2, 4, 3):reshape{2, 5, 3, 4}, " +
+     "{axis = 2, weight = w, label_smoothing = 0.2, reduction = 'none'})",
+     lambda x, y, z, p, c, s, w, im, ic: F.cross_entropy(
+         im, im.softmax(2).permute(0, 1, 3, 2).reshape(2, 5, 3, 4), w, label_smoothing=0.2,
+         reduction="none")),
+    ("nn.grad(im:cross_entropy(ic, {axis = 2, weight = w, label_smoothing = 0.2}), im)",
+     lambda x, y, z, p, c, s, w, im, ic: gradient(
+         lambda v: F.cross_entropy(v, ic.long(), w, label_smoothing=0.2), im)),
+    ("im:permute(3, 1, 4, 2):cross_entropy(ic:permute(2, 1, 3), {ignore_index = 1})",
+     lambda x, y, z, p, c, s, w, im, ic: F.cross_entropy(im, ic.long(), ignore_index=1)),
+    ("im:select(1, 1):cross_entropy(ic:select(1, 1), {axis = 1, reduction = 'sum'})",
+     lambda x, y, z, p, c, s, w, im, ic: F.cross_entropy(im[:1], ic[:1].long(), reduction="sum")),
     ("x:nll_loss(c, {reduction = 'none'})",
      lambda x, y, z, p, c, s, w, im, ic: F.nll_loss(x, c.long(), reduction="none")),
 ])
