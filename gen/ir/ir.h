@@ -68,9 +68,8 @@ typedef struct Attr {
 typedef enum Precision { PrecFp32, PrecTf32, PrecFp16, PrecBf16, PrecCount } Precision;
 
 struct Node {
-  int id; // position in Graph.nodes: inputs come before users
+  int id, nin; // position in Graph.nodes: inputs come before users; how many inputs it has
   const Op *op;
-  int nin;
   Node **in;
   Type type;
   Attr attr;
@@ -91,6 +90,7 @@ struct Node {
   Node *parent; // that it is a part of in memory, or another shape: a concat, such a part of one
   int64_t begin;           // of its part, along the axis of the concat
   bool placed, operand;    // a parent: what it is made of is written where it lies; of a product
+  bool undone; // a permutation, by what reads it: simp_permuted.c
   bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c
   bool foot, many; // a reduction: at the end of a product's kernel: norms.c; of parts: many.c
   bool follows, tf32; // a parameter's copy, updated with it: copies.c; rounded as stored: sched.c

@@ -372,6 +372,7 @@ static SimpRule *const rules[] = {
     batches_in_order, powers_factored, weights_cut,        grids_last,
     parts_summed,     sums_once,       choice_mapped,      choice_plain,
     lowest_hidden,    window_reduced,  reduced_once,       window_mapped,
+    permute_behind,   permute_last,
 };
 
 static_assert(LENGTH(rules) <= kMostRules, "a place for each rule");
@@ -435,6 +436,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   }
   n->uses = node->uses > n->uses ? node->uses : n->uses;
   n->operand = n->operand || node->operand;
+  n->undone = n->undone || (node->undone && n->op == node->op);
   return n;
 }
 
@@ -475,5 +477,6 @@ void simp_pass(Compiler *c) {
   c->graph = simplified(c->graph, rewrite);
   if (has_memories(c->graph)) c->graph = simplified(c->graph, rewrite_memories);
   bool fused = !strcmp(c->options.lowering, "fused");
+  if (fused && permutes_go(c->graph)) c->graph = simplified(c->graph, rewrite);
   if (fused && rows_may_be_cut(c->graph)) c->graph = simplified(c->graph, rewrite_cut);
 }

@@ -48,6 +48,8 @@ SimpRule concat_simpler;                                           // simp_conca
 SimpRule batches_in_order, rows_summed, concat_apart, slice_apart, weights_cut; // simp_batches.c
 SimpRule powers_plain, powers_factored, nan_of_row, weights_apart, scale_behind, sum_inside,
     sums_once, repeats_read, products_joined; // simp_scores.c
+SimpRule permute_behind, permute_last; // simp_permuted.c
+bool permutes_go(Graph *);
 SimpRule scores_turned; // simp_turned.c
 SimpRule window_mapped; // simp_windows.c
 const Node *turned_reduced(const Node *n, int *left); // rows of scores that maps make n of; null

@@ -194,6 +194,16 @@ function cases.maps_of_product() -- labels, beside them, are read by each kernel
   nn.output("weight", gradients[1]); nn.output("bias", gradients[2])
   at_most(7)
 end
+function cases.permuted_maps() -- by the model, as pixels and as they are: read where they lie
+  local x, scale = nn.input("x", {2, 21, 24, 24}), nn.input("scale", {21})
+  local labels = nn.input("labels", {2 * 24 * 24}, {dtype = "i32", below = 21})
+  local loss = x:permute(1, 3, 4, 2):reshape{2 * 24 * 24, 21}:cross_entropy(labels)
+  nn.output("loss", loss)
+  nn.output("gradient", nn.grad(loss, x))
+  nn.output("places", (x:permute(1, 3, 4, 2) * scale):argmax(4))
+  nn.output("turned", nn.input("y", {60, 40}):t():layer_norm("n"):amax(2))
+  at_most(4)
+end
 -- Nor are maps of what is left, with numbers or with others that were reduced so.
 function cases.behind_dropped()
   local x, y = nn.input("x", {64, 2000}), nn.input("y", {64, 32})
