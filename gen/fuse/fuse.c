@@ -347,7 +347,7 @@ static void grow_epilogues(Graph *g) {
 static bool is_known(const Group *k, const Node *n) {
   int count;
   fuse_readers(k->graph, n, &count);
-  bool known = count == n->uses && n->op->typing != TypeDraw && !n->again;
+  bool known = count == n->uses && !n->parent && n->op->typing != TypeDraw && !n->again;
   for (int i = 0; i < n->nin; i++)
     known = known && (n->in[i]->group == k || n->in[i]->fixed || node_is_computed(n->in[i]));
   return known;

@@ -28,8 +28,8 @@ if case == "bias" then nn.attention(q, k, v, {bias = b}) end
 if case == "bias shape" then nn.attention(q, k, v, {bias = floats("m", 3, 5, 7)}) end
 if case == "alibi" then nn.attention(q, k, v, {alibi = floats("m", 3)}) end
 if case == "keep" then nn.attention(q, k, v, {keep = function(at) return at.key - at.query end}) end
-if case == "keep shape" then nn.attention(q, k, v, {keep = function() return b end}) end
-if case == "score" then nn.attention(q, k, v, {score = function(s) return s:sum(5) end}) end
+if case == "keep shape" then nn.attention(q, k, v, {keep = function() return b:transpose() end}) end
+if case == "score" then nn.attention(q, k, v, {score = function(s) return s:sum(4) end}) end
 if case == "score inside" then nn.attention(q, k, v, {score = function(s, at)
   return s + at.column
 end}) end
