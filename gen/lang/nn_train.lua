@@ -177,10 +177,21 @@ end
 -- ---- the entries --------------------------------------------------------------------------------
 
 local recipe = {epochs = 1, optimizer = "sgd", lr = REQUIRED, schedule = "constant", warmup = 0,
-                milestones = {0.5, 0.75},
-                gamma = 0.1, clip_norm = 0.0, clip_value = 0.0, no_decay = {}, groups = {},
-                    ema = 0.0, accumulate = 1}
+                milestones = {0.5, 0.75}, gamma = 0.1, clip_norm = 0.0, clip_value = 0.0,
+                no_decay = {}, freeze = {}, groups = {}, ema = 0.0, accumulate = 1}
 local of_optimizers = {"momentum", "nesterov", "weight_decay", "beta1", "beta2", "eps", "adamw_lr"}
+
+-- Patterns of names as --freeze lists them.
+local function joined(patterns)
+  if type(patterns) ~= "table" then patterns = {patterns} end
+  for _, pattern in pairs(patterns) do
+    if type(pattern) ~= "string" or pattern:find(",", 1, true) then
+      fail("train: freeze: wants a pattern of names, as \"*.bias\", or a list of them, not %s",
+           tools.said(pattern))
+    end
+  end
+  return table.concat(patterns, ",")
+end
 
 local function listed(text) -- what stands between commas
   local list, at = {}, 1
@@ -331,6 +342,7 @@ function nn.train(batch, f, given)
   o.accumulate = count("train: accumulate", o.accumulate)
   tools.check_ranges("train", o)
   tools.check_milestones("train", o.milestones)
+  local frozen = joined(o.freeze)
   if mode.declared then
     fail("train: nn.train was called before: a model is trained in one way, of one loss, which " ..
          "may be a sum")
@@ -339,7 +351,7 @@ function nn.train(batch, f, given)
   if not core.trains() then return end
   local set = tools.config({optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
                             warmup = o.warmup, epochs = o.epochs, clip_norm = o.clip_norm + 0.0,
-                            freeze = "", seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
+                            freeze = frozen, seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
                             label_smoothing = 0.0}, "of the run")
   local decay = tools.config({weight_decay = (given.weight_decay or
                               tools.own_decay(set.optimizer)) + 0.0}, "of the run").weight_decay

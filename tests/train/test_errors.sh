@@ -38,6 +38,24 @@ layer() { # each pattern counts; the name of a layer, without *, is all that the
     ! python3 tests/train/tensors.py same "$all" "$end" conv1.weight 2>/dev/null
 }
 ok "frozen parameters" layer
+by_model() { # a model's own patterns, as those of --freeze, which come before them
+  cat >"$work/low_rank.lua" <<'LUA'
+local nn = require "nn"
+nn.train(4, function()
+  local x, labels = nn.images{4, 1, 2, 2, classes = 3}
+  return {loss = x:flatten():linear("base", {out = 3}):linear("added", {out = 3})
+                   :cross_entropy(labels)}
+end, {lr = 0.1, freeze = "base"})
+LUA
+  build/nngen train "$work/low_rank.lua" --data synthetic --steps 2 --out-dir "$work/low" --quiet &&
+    build/nngen train "$work/low_rank.lua" --data synthetic --steps 2 --out-dir "$work/low0" --lr 0 \
+      --quiet || return
+  local a="$work/low/low_rank_final_weights.safetensors"
+  local b="$work/low0/low_rank_final_weights.safetensors"
+  python3 tests/train/tensors.py same "$a" "$b" base.weight base.bias &&
+    ! python3 tests/train/tensors.py same "$a" "$b" added.weight 2>/dev/null
+}
+ok "frozen by the model" by_model
 ended() { wait $run; local code=$?; cat "$1.err"; return $code; }
 removed() { # the folder, while the run goes on
   begin "$work/gone" --epochs 2000000 && logged "$work/gone" 40 || return
