@@ -98,6 +98,31 @@ end)
 define("tril(x: tensor, diagonal: whole = 0)", "torch.tril", function(x, diagonal)
   return only(side(x, op.le, diagonal), x)
 end)
+-- n elements of the last two dimensions whose places differ by `offset`; and g, those, where they
+-- are, 0 elsewhere, which is the gradient.
+local spread_diagonal
+local function take_diagonal(x, n, offset)
+  local dims = shape(x)
+  local rows, columns = dims[#dims - 1], dims[#dims]
+  local flat = table.move(dims, 1, #dims - 2, 1, {})
+  flat[#flat + 1] = rows * columns
+  local first = math.max(-offset, 0) * columns + math.max(offset, 0)
+  local y = op.gather(op.reshape(x, {dims = flat}), nn.index({n}) * (columns + 1) + first,
+                      {axis = #flat - 1})
+  if n == 0 then return y end
+  return nn.custom_gradient(y, {x}, function(g)
+    return spread_diagonal(g, rows, columns, offset)
+  end)
+end
+function spread_diagonal(g, rows, columns, offset)
+  local axis, n = #shape(g), shape(g)[#shape(g)]
+  local row, column = nn.index({rows, columns}, 1), nn.index({rows, columns}, 2)
+  local spread = op.gather(g, op.min(op.min(row, column), n - 1), {axis = axis - 1})
+  return nn.custom_gradient(only(op.eq(column - row, offset), spread), {g}, function(h)
+    return take_diagonal(h, n, offset)
+  end)
+end
+
 -- Elements of two dimensions whose places differ by `offset`, as a new last dimension.
 define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
        "torch.diagonal", function(x, offset, a, b)
@@ -105,11 +130,7 @@ define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
   local dims = shape(x)
   local rows, columns = dims[#dims - 1], dims[#dims]
   local n = math.max(math.min(rows - math.max(-offset, 0), columns - math.max(offset, 0)), 0)
-  local flat = table.move(dims, 1, #dims - 2, 1, {})
-  flat[#flat + 1] = rows * columns
-  local first = math.max(-offset, 0) * columns + math.max(offset, 0)
-  return op.gather(op.reshape(x, {dims = flat}), nn.index({n}) * (columns + 1) + first,
-                   {axis = #flat - 1})
+  return take_diagonal(x, n, offset)
 end)
 -- x, whose elements on that diagonal are those of `from`.
 define("diagonal_scatter(x: tensor, from|src: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
