@@ -19,6 +19,12 @@ static void set_order(Type *t, const uint8_t *order) {
   memcpy(t->order, order, (size_t)t->rank);
 }
 
+// Is n the result of a reduction in another shape, for one reader?
+static bool is_seen_reduced(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MoveReshape && n->uses == 1 &&
+         n->in[0]->op->cls == OpReduce && view_same_memory(n);
+}
+
 // n itself, when it lies as asked; else a copy of it that does (Node.subst: the last one made).
 static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   Type t = n->type;
@@ -28,6 +34,14 @@ static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   if (n->op->cls == OpMap && n->uses <= 1) {
     n->type = t;
     return n;
+  }
+  if (is_seen_reduced(n) && type_same_order(&t, &n->type)) { // its kernel converts the result
+    Node *in = as(to, n->in[0], dtype, n->in[0]->type.order);
+    Node *view = graph_add(to, n->op, 1, &in, &n->attr, n);
+    view->type = t;
+    view->uses = n->uses;
+    n->uses = 0;
+    return view;
   }
   Node *copy = n->subst;
   if (copy && copy->type.dtype == dtype && type_same_order(&t, &copy->type)) return copy;

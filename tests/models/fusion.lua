@@ -115,6 +115,12 @@ function cases.led()
   nn.output("across", nn.input("t", {12, 40, 64}):softmax(2):permute(2, 1, 3))
   at_most(6)
 end
+function cases.pooled() -- a product converts what its image is reduced to as it stores that
+  local x = nn.input("x", {2, 16, 9, 8}):conv2d("c", {out = 32, kernel = 3, pad = 1}):relu()
+  nn.output("mean", x:mean({3, 4}):linear("f", {out = 16}))
+  nn.output("most", x:amax({3, 4}):linear("g", {out = 16}))
+  at_most(4) -- in 16 bits; a copy of x among them
+end
 -- What maps make of elements is stored by the kernel that reduces these, or reduces them.
 function cases.stored_bias()
   local g = nn.where(nn.input("y", {70, 45}):gt(0), nn.input("g", {70, 45}), 0.0)

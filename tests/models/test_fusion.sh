@@ -25,7 +25,7 @@ tables() { # cos and sin, each once, by one kernel of five
     { grep '^# kernel' <<<"$got"; return 1; }
 }
 ok "tables of halves that are alike" tables
-for case in one_filter siblings statistics images channels concat parts cycle gated gated_behind_norm \
+for case in pooled one_filter siblings statistics images channels concat parts cycle gated gated_behind_norm \
   heads branches turned \
   ordered activations residual norms groups; do
   few 8/2 bf16 || continue
