@@ -348,9 +348,12 @@ static bool is_known(const Group *k, const Node *n) {
   int count;
   fuse_readers(k->graph, n, &count);
   bool known = count == n->uses && !n->parent && n->op->typing != TypeDraw && !n->again;
-  for (int i = 0; i < n->nin; i++)
-    known = known && (n->in[i]->group == k || n->in[i]->fixed || node_is_computed(n->in[i]));
-  return known;
+  for (int i = 0; i < n->nin; i++) {
+    const Node *x = n->in[i];
+    bool fixed = (x->fixed && !x->follows) || node_is_computed(x); // or it changes with a weight
+    known = known && (x->group == k || fixed);
+  }
+  return known && !n->follows;
 }
 
 // A kernel that costs little but its launch, and makes the same at each run, is one of init: larger

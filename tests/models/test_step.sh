@@ -8,6 +8,8 @@ step() {
 }
 long && ok "a step, every access checked" env NNGEN_SIM_CHECK=all build/nngen tests/models/step.lua \
   --quiet --check --entry train --set batch=2 size=8
+ok "three steps of weights that are tied, bf16" build/nngen tests/models/tied.lua --quiet --check \
+  --entry train --dtype bf16 --steps 3
 long || ok "a step" step --set batch=2 size=8
 long && ok "a step, gradients clipped by their norm" step --set optimizer_clip=0.5
 long && ok "a step, unfused" step --lowering unfused
