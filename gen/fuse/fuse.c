@@ -305,6 +305,11 @@ static Group *best_sibling(Node *n) {
   return is_reduced(n) ? sibling_of(n) : NULL;
 }
 
+// Is it a map, or does it read each element from elsewhere, as a roll or a gather?
+static bool makes_each(const Node *n) {
+  return n->op->cls == OpMap || (n->op->cls == OpMove && n->op->form >= MoveRoll);
+}
+
 // n is in k now: other maps over the same domain that feed it come along.
 static void gather_feeders(Graph *g, Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++) {
@@ -313,7 +318,7 @@ static void gather_feeders(Graph *g, Group *k, const Node *n) {
         (n->late && !n->in[i]->late) || other->fixed != k->fixed ||
         other->anchor->again != k->anchor->again || !fuse_same_call(other, k) ||
         legal_size(k, other) || !type_same_shape(&other->anchor->type, &n->type) ||
-        other->anchor->op->cls != OpMap || fuse_makes_cycle(other, k) || fuse_makes_cycle(k, other))
+        !makes_each(other->anchor) || fuse_makes_cycle(other, k) || fuse_makes_cycle(k, other))
       continue;
     fuse_absorb(g, k, other);
   }

@@ -128,8 +128,9 @@ static bool reduces_moved(const Group *reader) {
   bool moved = false;
   for (int i = 0; i < reader->nnodes; i++) {
     const Node *n = reader->nodes[i];
-    moved = moved || (n->op->cls == OpMove && n->nin == 1 && !view_same_memory(n) &&
-                      type_same_shape(&n->type, elements_of(reader)));
+    bool taps = n->op->cls == OpMove && n->nin == 1 && n->op->form != MoveRoll;
+    moved =
+        moved || (taps && !view_same_memory(n) && type_same_shape(&n->type, elements_of(reader)));
   }
   return moved && reader->tm->fusion->sweeps;
 }

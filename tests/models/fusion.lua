@@ -115,6 +115,14 @@ function cases.led()
   nn.output("across", nn.input("t", {12, 40, 64}):softmax(2):permute(2, 1, 3))
   at_most(6)
 end
+function cases.rolled() -- what a roll moves is read by maps and norms in one kernel each
+  local x, y = nn.input("x", {24, 96}), nn.input("y", {24, 96})
+  local once = x:roll(3, 2)
+  local twice = once:roll(5, 1)
+  nn.output("twice", twice); nn.output("product", once * twice)
+  nn.output("norms", y:layer_norm("a"):tanh() * (y * 2):roll(2, 1):layer_norm("b"))
+  at_most(2)
+end
 function cases.pooled() -- a product converts what its image is reduced to as it stores that
   local x = nn.input("x", {2, 16, 9, 8}):conv2d("c", {out = 32, kernel = 3, pad = 1}):relu()
   nn.output("mean", x:mean({3, 4}):linear("f", {out = 16}))
