@@ -86,6 +86,11 @@ static void bind_earlier(const Rows *r, Scope *s, int p) {
   }
 }
 
+// What was read and computed between the sweeps before is at hand in this one, and after it.
+static void bind_loads(const Rows *r, Scope *s) {
+  for (int i = 0; i < r->nloads; i++) expr_bind_as(s, &r->loads[i]);
+}
+
 static void keep(Rows *r, Scope *s, const Node *n, int p) {
   if (r->kept[n->id] || !has_place(r, n, r->e->g->tile.kept) || !row_needed_later(r->e->g, n, p))
     return;
@@ -144,6 +149,7 @@ static void put_sweep(Rows *r, int p) {
   Scope s = {.group = r->e->g, .lanes = r->e->g->tile.lanes, .indent = "      "};
   domain_flat(&s, r->e->c->arena, r->full, r->axes, r->full_at, "row", "i");
   bind_earlier(r, &s, p);
+  bind_loads(r, &s);
   bool any = put_elements(r, &s, p);
   any = put_stores(r, &s, &stores, p) || any;
   int dims[MaxRank], count = domain_dims(r->full, r->axes, true, dims);
@@ -207,10 +213,6 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
   }
 }
 
-// What was read and computed after the sweeps before is at hand after this one.
-static void bind_loads(const Rows *r, Scope *s) {
-  for (int i = 0; i < r->nloads; i++) expr_bind_as(s, &r->loads[i]);
-}
 static void keep_loads(Rows *r, const Scope *s) {
   Arena *arena = r->e->c->arena;
   for (int i = r->nloads; i < s->nbound; i++) {
