@@ -348,16 +348,19 @@ static void grow_epilogues(Graph *g) {
 
 // ---- small kernels of what is known ------------------------------------------------------------
 
-// Is n made of positions, numbers and what is fixed, and read by kernels alone?
+// Is n made of positions, numbers and what is fixed, and read by kernels alone? Attention computes
+// what tells its tiles apart.
 static bool is_known(const Group *k, const Node *n) {
   int count;
-  fuse_readers(k->graph, n, &count);
+  Node **readers = fuse_readers(k->graph, n, &count);
   bool known = count == n->uses && !n->parent && n->op->typing != TypeDraw && !n->again;
   for (int i = 0; i < n->nin; i++) {
     const Node *x = n->in[i];
     bool fixed = (x->fixed && !x->follows) || node_is_computed(x); // or it changes with a weight
     known = known && (x->group == k || fixed);
   }
+  for (int i = 0; i < count; i++)
+    known = known && !(readers[i]->group && readers[i]->group->attention);
   return known && !n->follows;
 }
 

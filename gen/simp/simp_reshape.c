@@ -322,12 +322,16 @@ static Node *index_as(Graph *to, const Node *x, const Type *shape, const Type *f
   return sum;
 }
 
-// x, maps of indices and numbers that broadcasts to `shape`, where this is seen as `from`: it is
-// computed there, as draws and masks are. Null: something else is in it.
+// x, maps of indices, numbers and values in memory, as of lengths, that broadcasts to `shape`, where
+// this is seen as `from`: it is computed there, as draws and masks are. Null: something else is in
+// it.
 static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from, int *left) {
   bool source = x->op->cls == OpSource;
+  int64_t dims[MaxRank];
   if (!x->type.rank) return x;
   if (source && x->op->form == SourceIndex) return index_as(to, x, shape, from);
+  if (node_has_memory(is_reshape(x) ? x->in[0] : x))
+    return grid_seen_as(&x->type, shape, from, dims) ? reshape_as(to, x, from->rank, dims) : NULL;
   if (--*left < 0 || x->op->cls != OpMap) return NULL;
   Node *in[MaxInputs];
   for (int i = 0; i < x->nin; i++) {
