@@ -330,7 +330,8 @@ static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from
   int64_t dims[MaxRank];
   if (!x->type.rank) return x;
   if (source && x->op->form == SourceIndex) return index_as(to, x, shape, from);
-  if (node_has_memory(is_reshape(x) ? x->in[0] : x))
+  bool number = type_count(&x->type) == 1 && x->op->cls == OpMap; // a step's, made once
+  if (number || node_has_memory(is_reshape(x) ? x->in[0] : x))
     return grid_seen_as(&x->type, shape, from, dims) ? reshape_as(to, x, from->rank, dims) : NULL;
   if (--*left < 0 || x->op->cls != OpMap) return NULL;
   Node *in[MaxInputs];
