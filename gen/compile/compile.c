@@ -42,17 +42,17 @@ static void shape_stage(Compiler *c) { // also keeps the model as written, for t
 }
 
 const Pass compile_passes[] = {
-    {'f', "front", front_stage, 0, 0, 0},
-    {'s', "shape", shape_stage, 0, HasTypes, 0},
-    {'o', "simp", simp_pass, HasTypes, 0, 0},
-    {'p', "prec", prec_pass, HasTypes, HasDtypes, 0},
-    {'r', "recompute", recompute_pass, HasTypes | HasDtypes, HasDtypes, 0},
-    {'l', "layout", layout_pass, HasTypes | HasDtypes, HasOrders, 0},
-    {'g', "fuse", fuse_pass, HasDtypes | HasOrders, HasGroups, 0},
-    {'t', "sched", sched_pass, HasGroups, HasTiles, 0},
-    {'h', "order", lives_pass, HasTiles, HasOrderedLaunches, 0},
-    {'e', "emit", emit_pass, HasOrderedLaunches, HasSources, 0},
-    {0, NULL, NULL, 0, 0, 0},
+    {"front", front_stage, 0, 0, 0},
+    {"shape", shape_stage, 0, HasTypes, 0},
+    {"simp", simp_pass, HasTypes, 0, 0},
+    {"prec", prec_pass, HasTypes, HasDtypes, 0},
+    {"recompute", recompute_pass, HasTypes | HasDtypes, HasDtypes, 0},
+    {"layout", layout_pass, HasTypes | HasDtypes, HasOrders, 0},
+    {"fuse", fuse_pass, HasDtypes | HasOrders, HasGroups, 0},
+    {"sched", sched_pass, HasGroups, HasTiles, 0},
+    {"order", lives_pass, HasTiles, HasOrderedLaunches, 0},
+    {"emit", emit_pass, HasOrderedLaunches, HasSources, 0},
+    {NULL, NULL, 0, 0, 0},
 };
 
 // The model's name as a C identifier: the file's, without folder and .lua.

@@ -6,7 +6,6 @@
 
 // A row of the pass table: what it needs, gives and breaks are facts about the graph.
 typedef struct Pass {
-  char letter;
   const char *name;
   void (*run)(Compiler *);
   unsigned needs, gives, breaks;

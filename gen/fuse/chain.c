@@ -245,9 +245,8 @@ static Node *chain_for(Graph *to, const Node *reduction, Node *x, const Ends *en
 // there.
 static bool reads_view(const Chains *c, const Node *node) {
   const Node *x = node->nin ? node->in[0] : NULL;
-  bool gathers = node->op->cls == OpMove && node->op->form >= MoveRoll;
   bool view = x && x->op->cls == OpMove && x->nin == 1 && !x->fixed && view_same_memory(x);
-  return view && (gathers || node->op->cls == OpReduce) && c->whole[x->in[0]->id];
+  return view && (op_gathers(node->op) || node->op->cls == OpReduce) && c->whole[x->in[0]->id];
 }
 
 // What a reduction of x computes itself, maps of its own; null: x is in memory for it, or a row.

@@ -307,7 +307,7 @@ static Group *best_sibling(Node *n) {
 
 // Is it a map, or does it read each element from elsewhere, as a roll or a gather?
 static bool makes_each(const Node *n) {
-  return n->op->cls == OpMap || (n->op->cls == OpMove && n->op->form >= MoveRoll);
+  return n->op->cls == OpMap || op_gathers(n->op);
 }
 
 // n is in k now: other maps over the same domain that feed it come along.
@@ -356,7 +356,7 @@ static bool is_known(const Group *k, const Node *n) {
   bool known = count == n->uses && !n->parent && n->op->typing != TypeDraw && !n->again;
   for (int i = 0; i < n->nin; i++) {
     const Node *x = n->in[i];
-    bool fixed = (x->fixed && !x->follows) || node_is_computed(x); // or it changes with a weight
+    bool fixed = (x->fixed && !x->follows) || node_is_computed(x); // a weight's copy is no such
     known = known && (x->group == k || fixed);
   }
   for (int i = 0; i < count; i++)

@@ -10,11 +10,6 @@ static const char *when(bool legal, const char *otherwise) {
   return legal ? NULL : otherwise;
 }
 
-// Does each element of its input go to one place, or none?
-static bool scatters(const Node *n) {
-  return n->op->cls == OpMove && (n->op->form <= MoveSlice || n->op->form == MoveRoll);
-}
-
 // ---- where elements are stored ------------------------------------------------------------------
 
 // A transposing store writes one element of each sector: does that cost less than a copy?
@@ -122,7 +117,8 @@ static const char *move_takes_found(const Group *k, const Node *n) {
 
 static bool goes_on(const Node *n, const Node *next) {
   if (fuse_of(n->group->graph)->one_call && next->call != n->call) return false;
-  return scatters(next) || (next->op->cls == OpMap && type_same_shape(&next->type, &n->type));
+  return op_scatters(next->op) ||
+         (next->op->cls == OpMap && type_same_shape(&next->type, &n->type));
 }
 
 // What an epilogue stores in the end when it follows move n: what further moves and maps make of
@@ -133,7 +129,7 @@ static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
     if (next != n && !goes_on(n, next)) break;
     n = next;
     *maps = *maps || n->op->cls == OpMap;
-    if (scatters(n)) *lane = lane_follow(*lane, n);
+    if (op_scatters(n->op)) *lane = lane_follow(*lane, n);
   }
   return n;
 }
@@ -152,7 +148,8 @@ static bool feeds_maps(const Group *k, const Node *n) {
   int count;
   Node **readers = fuse_readers(k->graph, n, &count);
   bool all = count > 0 && count == n->uses;
-  for (int i = 0; i < count && all; i++) all = goes_on(n, readers[i]) && !scatters(readers[i]);
+  for (int i = 0; i < count && all; i++)
+    all = goes_on(n, readers[i]) && !op_scatters(readers[i]->op);
   return all;
 }
 
@@ -162,7 +159,8 @@ static const char *move_joins_product(const Group *k, const Node *n) {
     return when(view_same_memory(n),
                 "it moves what columns are reduced to, which that kernel stores in order");
   if (group_statistic(k)) return "the rows that it moves are reduced by that kernel";
-  if (!scatters(n)) return "a product's epilogue follows no move but reshape, permute, slice, roll";
+  if (!op_scatters(n->op))
+    return "a product's epilogue follows no move but reshape, permute, slice, roll";
   if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
   Lane lane = tail_lane(k, tail_of_inputs(k, n));
   bool maps;

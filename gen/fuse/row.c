@@ -128,7 +128,7 @@ static bool reduces_moved(const Group *reader) {
   bool moved = false;
   for (int i = 0; i < reader->nnodes; i++) {
     const Node *n = reader->nodes[i];
-    bool taps = n->op->cls == OpMove && n->nin == 1 && n->op->form != MoveRoll;
+    bool taps = n->op->cls == OpMove && n->nin == 1 && !op_gathers(n->op);
     moved =
         moved || (taps && !view_same_memory(n) && type_same_shape(&n->type, elements_of(reader)));
   }

@@ -60,7 +60,7 @@ typedef struct Attr {
   int64_t smallest, fixed; // 1: select: the smallest ones; index: of a table that `init` makes
   int64_t dtype, tensor;   // to: a Dtype; const without dimensions: 1: no number of the model
   int64_t below;           // input of integers: they are 0 to below - 1; 0: any
-  int64_t dims[MaxRank];   // reshape: shape; permute: each one's source; slice: begin; pad: before
+  int64_t dims[MaxRank];   // reshape: shape; permute: each one's source; slice: begin; roll: by
   int64_t ends[MaxRank];   // slice: end; pad: after
 } Attr;
 

@@ -56,6 +56,13 @@ const Op *op_need(const Compiler *c, const char *name) {
   return op;
 }
 
+bool op_scatters(const Op *op) {
+  return op->cls == OpMove && (op->form <= MoveSlice || op->form == MoveRoll);
+}
+bool op_gathers(const Op *op) {
+  return op->cls == OpMove && op->form >= MoveRoll;
+}
+
 void op_copy_attrs(const Op *op, const Attr *from, Attr *to) {
   for (int i = 0; i < attr_nfields; i++) {
     const AttrField *f = &attr_fields[i];

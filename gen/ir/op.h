@@ -166,4 +166,8 @@ typedef struct Op {
   Loc loc;             // there
 } Op;
 
+// Of moves: does one take each element of its input to one place, or away, as a slice; does it read
+// each from elsewhere, as a roll or a gather?
+bool op_scatters(const Op *op), op_gathers(const Op *op);
+
 #endif

@@ -53,7 +53,7 @@ bool view_whole_part(const Node *n) {
 }
 
 bool view_reorders(const Node *n) {
-  return n->op->cls == OpMove && (n->op->form <= MovePermute || n->op->form == MoveRoll);
+  return op_scatters(n->op) && n->op->form != MoveSlice;
 }
 
 bool view_same_memory(const Node *n) {

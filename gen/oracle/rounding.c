@@ -1,10 +1,10 @@
 // rounding.c: how far rounding alone may change a result. 1 - sigmoid(9) has few significant
 // digits, and floor(x / s) jumps at an edge, however correct the kernel is. How an op amplifies the
-// errors of its inputs is found by trials: the same values, each perturbed by a little, up, down
-// and at random, until what they allow explains the result. Of a difference of two sums many
-// elements want several: the errors of a trial are as likely to cancel as to add up. A model's
-// output is explained, too, where a trial moves all of it as far: behind steep scores each trial
-// chooses others. Its kernels are checked one by one.
+// errors of its inputs is found by trials: the same values, each rounded to fp32, then perturbed by
+// a little, up, down and at random, until what they allow explains the result. Of a difference of
+// two sums many elements want several: the errors of a trial are as likely to cancel as to add up.
+// A model's output is explained, too, where a trial moves all of it as far: behind steep scores
+// each trial chooses others. Its kernels are checked one by one.
 #include "oracle.h"
 
 #include <math.h>

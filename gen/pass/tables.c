@@ -25,7 +25,7 @@ static void find_placed(Tables *t, const Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool map = n->op->cls == OpMap && n->op->typing != TypeDraw, any = is_index(n);
-    bool made = map || (n->op->cls == OpMove && n->nin == 1 && n->op->form != MoveRoll);
+    bool made = map || (n->op->cls == OpMove && n->nin == 1 && !op_gathers(n->op));
     for (int j = 0; j < n->nin; j++) {
       const Node *in = n->in[j];
       made = made && (in->fixed || t->placed[in->id]);

@@ -131,8 +131,7 @@ static double share_moved(const Group *g, const Node *x) {
     for (int j = 0; j < g->nodes[i]->nin; j++) {
       const Node *n = g->nodes[i];
       if (n->in[j] != x) continue;
-      bool gathers = n->op->cls == OpMove && n->op->form >= MoveRoll;
-      if ((!gathers && !is_slice(n)) || j) return 1;
+      if ((!op_gathers(n->op) && !is_slice(n)) || j) return 1;
       const Type *all =
           g->tm->fusion->elements ? g->tm->fusion->elements(group_part(g, n)) : &n->type;
       count += fmin((double)type_count(&n->type), (double)type_count(all));

@@ -103,12 +103,12 @@ bool span_rounds(Code code);                   // of floats, to one near
 bool span_of_floats(const Node *n);            // what it gives or reads
 double span_number(double value, bool floats); // as kernels have it
 Span span_run(const Program *p, const Span *in, bool floats);
-// Which dimension of the result each dimension of the input becomes, -1: its only index; false: a
-// move that is no permutation, slice or reshape around dimensions of 1.
 // What a conversion makes of s; the whole numbers that a dtype holds, false: it is none of
 // integers.
 Span span_converted(Dtype from, Dtype to, Span s);
 bool span_holds(Dtype to, double *least, double *most);
+// Which dimension of the result each dimension of the input becomes, -1: its only index; false: a
+// move that is no permutation, slice or reshape around dimensions of 1.
 bool span_follow(const Node *move, int *from);
 // What n, of g or read by it, can be where dimension d is within at[d].
 Span span_of(const Group *g, const Node *n, const Span *at);

@@ -62,7 +62,7 @@ static bool is_of_positions(const Node *n, int *left) {
 Node *fold_constants(Graph *to, Node *n) {
   enum { kMostAsked = 16 };
   int left = kMostAsked;
-  bool moves = n->op->cls == OpMove && (n->op->form <= MoveSlice || n->op->form == MoveRoll);
+  bool moves = op_scatters(n->op);
   if (n->op->cls == OpMove && n->op->form == MoveGather)
     moves = simp_is_const(n->in[0]) && is_of_positions(n->in[1], &left);
   if (moves && simp_is_const(n->in[0])) return constant(to, n->in[0]->attr.value, n);

@@ -322,9 +322,9 @@ static Node *index_as(Graph *to, const Node *x, const Type *shape, const Type *f
   return sum;
 }
 
-// x, maps of indices, numbers and values in memory, as of lengths, that broadcasts to `shape`, where
-// this is seen as `from`: it is computed there, as draws and masks are. Null: something else is in
-// it.
+// x, maps of indices, numbers and values in memory, as of lengths, that broadcasts to `shape`,
+// where this is seen as `from`: it is computed there, as draws and masks are. Null: something else
+// is in it.
 static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from, int *left) {
   bool source = x->op->cls == OpSource;
   int64_t dims[MaxRank];
