@@ -95,9 +95,12 @@ static const Option options[] = {
     {"lr", KindSetting, 0, "train", "X", "learning rate (the model's)"},
     {"warmup", KindSetting, 0, "train", "N", "steps of learning rate warmup (the model's)"},
     {"label-smoothing", KindSetting, 0, "train", "X", "weight spread evenly over all classes (0)"},
-    {"optimizer", KindSetting, 0, "train", "sgd|adam|adamw|lion|muon", "(the model's)"},
-    {"schedule", KindSetting, 0, "train", "constant|step|cosine|one_cycle",
-     "of the learning rate (the model's)"},
+    {"optimizer", KindSetting, 0, "train", "NAME",
+     "sgd, adam, adamw, adamax, nadam, radam, rmsprop, adagrad, adadelta, rprop, asgd, lion or muon "
+     "(the model's)"},
+    {"schedule", KindSetting, 0, "train", "NAME",
+     "of the learning rate: constant, step, linear, polynomial, cosine, exponential, inverse_sqrt or "
+     "one_cycle (the model's)"},
     {"clip-norm", KindSetting, 0, "train", "X",
      "largest norm of the gradient; 0: any (the model's)"},
     {"weight-decay", KindSetting, 0, "train", "X",

@@ -105,6 +105,8 @@ const char *const front_layers[] = {
     "gen/lang/nn_grad.lua",
     "gen/lang/nn_loss.lua",
     "gen/lang/nn_loss_classes.lua",
+    "gen/lang/nn_schedules.lua",
+    "gen/lang/nn_optimizers.lua",
     "gen/lang/nn_optim.lua",
     "gen/lang/nn_examples.lua",
     "gen/lang/nn_padding.lua",

@@ -27,192 +27,57 @@ local function set(target, value)
 end
 tools.set_state = set
 
--- ---- schedules: what the learning rate is multiplied by at a step, from 0 -----------------------
--- `at` is the step, `total` the number of steps, both tensors of one element as f32.
-
-local schedules = {}
-local function clamped(x) return op.min(op.max(x, 0.0), 1.0) end
-local function cosine_down(x) return (op.cos(x * math.pi) + 1.0) * 0.5 end -- from 1 to 0
-
-function schedules.constant(at) return at * 0.0 + 1.0 end
--- down by `gamma` at each of the milestones, parts of the whole run
-function schedules.step(at, total, o)
-  local factor = at * 0.0 + 1.0
-  for _, part in ipairs(o.milestones) do
-    factor = factor * op.where(op.ge(at, op.floor(total * part)), o.gamma, 1.0)
-  end
-  return factor
-end
--- half a cosine from 1 to 0, behind the warm-up
-function schedules.cosine(at, total, o)
-  return cosine_down(clamped((at - o.warmup) / op.max(total - o.warmup, 1.0)))
-end
--- up from 1 / 25 for three tenths of the run, then down to 1 / 250 000, by half cosines (torch's
--- OneCycleLR)
-function schedules.one_cycle(at, total)
-  local low, last, peak = 1 / 25, 1 / 25e4, total * 0.3 - 1.0
-  local up = 1 - cosine_down(clamped(at / op.max(peak, 1.0)))
-  local down = cosine_down(clamped((at - peak) / op.max(total - 1.0 - peak, 1.0)))
-  return op.where(op.le(at, peak), up * (1 - low) + low, down * (1 - last) + last)
-end
-
--- schedule(name, at, total, {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1}): the factor of the
--- learning rate at step `at` (from 0) of `total`: "constant", "step", "cosine" or "one_cycle". The
--- first `warmup` steps rise in a straight line, step t by (t + 1) / warmup.
-function nn.schedule(name, at, total, given)
-  local o = options("schedule", given, {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1})
-  tools.check_ranges("schedule", o)
-  tools.check_milestones("schedule", o.milestones)
-  local f = schedules[name]
-      or fail("schedule: '%s' is none of constant, step, cosine, one_cycle", tostring(name))
-  if not core.is_tensor(at) then
-    fail("schedule: at = %s: wants the step as a tensor, a state that an entry updates",
-         tools.said(at))
-  end
-  if not core.is_tensor(total) then tools.checks.number("schedule: total", total) end
-  at, total = at:to("f32"), core.is_tensor(total) and total:to("f32") or total + at:to("f32") * 0.0
-  local factor = f(at, total, o)
-  if o.warmup == 0 then return factor end
-  return factor * op.min((at + 1.0) * (1 / o.warmup), 1.0)
-end
-
--- ---- optimizers: (p, g, lr, t, slot, options) -> the parameter after the step -------------------
--- g: its gradient; lr: the rate of this step; t: the step from 1, as f32; slot(name): a state of
--- p's shape and the function that sets it. counts: t is how many steps there were that it made.
-
-local optimizers = {}
-
--- 1 - decay^t, to the last bit where t is small too: by the series of exp(x) - 1 near 0.
-local function debias(decay, t)
-  local x = t * math.log(decay)
-  local near = x * (x * (x * (x * (x * (1 / 120) + 1 / 24) + 1 / 6) + 0.5) + 1.0)
-  return -op.where(op.gt(x, -0.1), near, op.exp(x) - 1.0)
-end
-
--- A rate at this step, of an optimizer's options.
-local function rate_now(o, rate) return o.factor and o.factor * rate or rate end
-
-local function sign(x) return op.where(op.gt(x, 0.0), 1.0, op.where(op.lt(x, 0.0), -1.0, 0.0)) end
-
-optimizers.sgd = {
-  known = {momentum = 0.0, nesterov = false, weight_decay = 0.0},
-  step = function(p, g, lr, t, slot, o)
-    if o.weight_decay ~= 0 then g = g + p * o.weight_decay end
-    if o.momentum == 0 then return p - g * lr end
-    local speed, put = slot("momentum")
-    local now = speed * o.momentum + g
-    put(now)
-    return p - (o.nesterov and g + now * o.momentum or now) * lr
-  end}
-
-local function adam(decoupled)
-  return function(p, g, lr, t, slot, o)
-    if o.weight_decay ~= 0 then
-      if decoupled then p = p - p * (lr * o.weight_decay) else g = g + p * o.weight_decay end
-    end
-    local mean, put_mean = slot("exp_avg")
-    local square, put_square = slot("exp_avg_sq")
-    local m = mean + (g - mean) * (1 - o.beta1)
-    local v = square * o.beta2 + (1 - o.beta2) * g * g
-    put_mean(m)
-    put_square(v)
-    local scale = op.rsqrt(debias(o.beta2, t))
-    return p - m * (lr / debias(o.beta1, t)) / (op.sqrt(v) * scale + o.eps)
-  end
-end
-optimizers.adam = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0},
-                   counts = true, step = adam(false)}
-optimizers.adamw = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01},
-                    counts = true, step = adam(true)}
-
--- Chen et al. 2023: the sign of a mix of momentum and gradient.
-optimizers.lion = {
-  known = {beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0},
-  step = function(p, g, lr, t, slot, o)
-    local mean, put = slot("exp_avg")
-    put(mean * o.beta2 + g * (1 - o.beta2))
-    if o.weight_decay ~= 0 then p = p - p * (lr * o.weight_decay) end
-    return p - sign(mean * o.beta1 + g * (1 - o.beta1)) * lr
-  end}
-
--- The orthogonal matrix nearest to g, about: five steps of Newton and Schulz's iteration (Jordan
--- 2024).
-local function orthogonal(g, eps)
-  local dims = shape(g)
-  local tall = dims[1] > dims[2]
-  local x = tall and nn.transpose(g) or g
-  x = x / op.max(op.sqrt(nn.sum(x * x)), eps)
-  for _ = 1, 5 do
-    local a = op.matmul(x, nn.transpose(x))
-    x = x * 3.4445 + op.matmul(a * -4.7750 + op.matmul(a, a) * 2.0315, x)
-  end
-  return tall and nn.transpose(x) or x
-end
-
--- Matrices by momentum made orthogonal; what is no matrix by AdamW, of the rate `adamw_lr`.
-optimizers.muon = {
-  known = {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7, adamw_lr = false},
-  counts = true,
-  step = function(p, g, lr, t, slot, o)
-    if #shape(p) ~= 2 then
-      local rate = o.adamw_lr and rate_now(o, o.adamw_lr) or lr
-      return optimizers.adamw.step(p, g, rate, t, slot,
-                                   {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
-                                    weight_decay = o.weight_decay})
-    end
-    local speed, put = slot("momentum")
-    local now = speed * o.momentum + g * (1 - o.momentum)
-    put(now)
-    local ahead = o.nesterov and g * (1 - o.momentum) + now * o.momentum or now
-    local dims = shape(p)
-    local size = math.sqrt(math.max(1, dims[1] / dims[2]))
-    return p * (1 - lr * o.weight_decay) - orthogonal(ahead, o.eps) * (lr * size)
-  end}
-
 -- ---- what options may be ------------------------------------------------------------------------
 
--- The weight decay of an optimizer whose options do not say it.
-function tools.own_decay(name)
-  local kind = optimizers[name]
-  return kind and kind.known.weight_decay or 0
-end
+local optimizers = tools.optimizers
 
 -- The numbers from `least` up to, but not, `below`.
 local any_size = {least = 0, below = math.huge, text = "a number, 0 or more"}
 local share = {least = 0, below = 1, text = "a number from 0 up to, but not, 1"}
-local ranges = {lr = any_size, adamw_lr = any_size, weight_decay = any_size, eps = any_size,
-                gamma = any_size, clip_value = any_size, clip_norm = any_size, warmup = any_size,
-                momentum = share, beta1 = share, beta2 = share, ema = share}
--- Tensors are for the ops that take them.
-local function check_range(what, key, v)
-  local range = ranges[key]
-  if not range or core.is_tensor(v) then return end
-  if type(v) ~= "number" or not (v >= range.least and v < range.below) then
-    fail("%s: %s = %s: wants %s", what, key, tools.said(v), range.text)
-  end
+local flag, pair = {text = "true or false"}, {text = "two numbers, the smaller one first"}
+local ranges = {momentum = share, beta1 = share, beta2 = share, rho = share, ema = share,
+                nesterov = flag, amsgrad = flag, centered = flag, maximize = flag,
+                etas = pair, step_sizes = pair}
+for _, key in ipairs{"lr", "adamw_lr", "weight_decay", "eps", "gamma", "final", "power", "warmup",
+                     "clip_value", "clip_norm", "dampening", "momentum_decay", "alpha", "lr_decay",
+                     "initial_accumulator_value", "lambd", "t0"} do
+  ranges[key] = any_size
 end
-local function check_ranges(what, o) -- false: an option that is not there
+local function is_pair(v)
+  return type(v) == "table" and #v == 2 and type(v[1]) == "number" and type(v[2]) == "number"
+      and v[1] <= v[2]
+end
+-- Tensors are for the ops that take them; false: an option that is not there.
+local function check_ranges(what, o)
   for _, key in ipairs(tools.sorted_keys(o)) do
-    if o[key] ~= false then check_range(what, key, o[key]) end
-  end
-  if o.nesterov ~= nil and type(o.nesterov) ~= "boolean" then
-    fail("%s: nesterov = %s: wants true or false", what, tools.said(o.nesterov))
+    local v, range, good = o[key], ranges[key], true
+    if range == flag then good = type(v) == "boolean"
+    elseif range == pair then good = not v or is_pair(v)
+    elseif range and v and not core.is_tensor(v) then
+      good = type(v) == "number" and v >= range.least and v < range.below
+    end
+    if not good then fail("%s: %s = %s: wants %s", what, key, tools.said(v), range.text) end
   end
 end
 tools.check_ranges = check_ranges
 
-local function check_milestones(what, list)
-  local parts = type(list) == "table"
-  for key, part in pairs(parts and list or {}) do
-    parts = parts and math.type(key) == "integer" and type(part) == "number"
-        and part >= 0 and part <= 1
-  end
-  if not parts then
-    fail("%s: milestones = %s: wants parts of the run, each from 0 to 1, as in {0.5, 0.75}", what,
-         tools.said(list))
-  end
+tools.of_optimizers = {} -- the options that some optimizers have, by name
+for _, kind in pairs(optimizers) do
+  for key in pairs(kind.known) do tools.of_optimizers[key] = true end
 end
-tools.check_milestones = check_milestones
+
+-- Options with PyTorch's betas = {0.9, 0.999} as beta1 and beta2.
+local function without_betas(what, given)
+  if type(given) ~= "table" or given.betas == nil then return given end
+  local betas, all = given.betas, {}
+  if type(betas) ~= "table" or #betas ~= 2 then
+    fail("%s: betas = %s: wants two numbers, as {0.9, 0.999}", what, tools.said(betas))
+  end
+  for key, value in pairs(given) do all[key] = value end
+  all.betas, all.beta1, all.beta2 = nil, betas[1], betas[2]
+  return all
+end
+tools.without_betas = without_betas
 
 -- ---- one step -----------------------------------------------------------------------------------
 
@@ -279,14 +144,9 @@ end
 
 local made = 0 -- optimizers, of all entries
 
-local of_some = {} -- the options that some optimizers have
-for _, kind in pairs(optimizers) do
-  for key in pairs(kind.known) do of_some[key] = true end
-end
-
 local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = false, clip_norm = 0.0,
-                clip_value = 0.0,
-                loss_scaling = false, freeze = {}, no_decay = {}, groups = {}, accumulate = 1}
+                clip_value = 0.0, maximize = false, loss_scaling = false, freeze = {},
+                no_decay = {}, groups = {}, accumulate = 1}
 
 -- What one parameter is updated with: the optimizer's own options, with those of the first group
 -- that fits.
@@ -296,7 +156,7 @@ local function options_of(name, o, known)
   if any_fits(o.no_decay, name) then own.weight_decay = 0.0 end
   for _, group in ipairs(o.groups) do
     if any_fits(group.match, name) then
-      for key, value in pairs(group) do
+      for key, value in pairs(without_betas("optimize: group", group)) do
         if key ~= "match" and key ~= "lr" and known[key] == nil then
           fail("optimize: group: %s has no option '%s'", o.optimizer, tostring(key))
         end
@@ -307,6 +167,10 @@ local function options_of(name, o, known)
   end
   if own.nesterov and own.momentum == 0 then
     fail("optimize: nesterov = true looks ahead by momentum: wants a momentum, as 0.9")
+  end
+  if own.nesterov and own.dampening and own.dampening ~= 0 then
+    fail("optimize: nesterov = true and dampening = %s: wants one of the two",
+         tools.said(own.dampening))
   end
   return own
 end
@@ -375,21 +239,43 @@ local function of_the_loss(loss, list)
   return kept, of_kept, apart
 end
 
+-- The states of an optimizer (nn_optimizers.lua): slots(p) gives those of a parameter. `of` and
+-- `shared` begin the names of its states, and of what all parameters share.
+local function slots_of(of, shared, put)
+  local there = {}
+  local function state(name, dims, first)
+    local s = core.state(name, dims, "f32", "constant", first or 0)
+    return s, function(value) put(s, value) end
+  end
+  local function for_all(what, first) -- the first parameter's step sets it
+    local is_set = there[what]
+    if is_set then return is_set, function() end end
+    local s, set_it = state(shared .. "." .. what, {1}, first)
+    there[what] = s
+    return s, set_it
+  end
+  return function(p)
+    local function own(_, what, first)
+      return state(of .. "." .. what .. "." .. core.name(p), shape(p), first)
+    end
+    return setmetatable({shared = for_all}, {__call = own})
+  end
+end
+
 -- frozen: patterns that come from the command line, which sees to it that each fits (train.c).
 local function optimize(loss, given, frozen)
+  given = without_betas("optimize", given)
   local kind = type(given) == "table" and optimizers[given.optimizer]
   if not kind then
-    local names = {}
-    for name in pairs(optimizers) do names[#names + 1] = name end
-    table.sort(names)
-    fail("optimize: optimizer is one of %s, not %s", table.concat(names, ", "),
+    fail("optimize: optimizer is one of %s, not %s",
+         table.concat(tools.sorted_keys(optimizers), ", "),
          type(given) == "table" and tostring(given.optimizer) or "nothing")
   end
   local known = {parameters = false}
   for key, value in pairs(common) do known[key] = value end
   for key, value in pairs(kind.known) do known[key] = value end
   for _, key in ipairs(tools.sorted_keys(given)) do
-    if of_some[key] and kind.known[key] == nil then
+    if tools.of_optimizers[key] and kind.known[key] == nil then
       fail("optimize: %s has no option '%s'; it has: %s", given.optimizer, key,
            table.concat(tools.sorted_keys(kind.known), ", "))
     end
@@ -416,6 +302,7 @@ local function optimize(loss, given, frozen)
     scale, after = loss_scale(prefix, last)
     loss = nn.reshape(loss, {1}) * scale
   end
+  if o.maximize then loss = -loss end
   local grads, apart
   list, grads, apart = of_the_loss(loss, list)
   return nn.scope("optimizer_step", function()
@@ -439,23 +326,23 @@ local function optimize(loss, given, frozen)
     local function put(target, value)
       return set(target, result.updates and op.where(result.updates, value, target) or value)
     end
+    local own, counts = {}, false -- of each parameter; of any
+    for i, p in ipairs(list) do
+      own[i] = options_of(core.name(p), o, kind.known)
+      counts = counts or kind.counts == true or kind.counts and kind.counts(own[i])
+    end
     local steps = o.step
-    if kind.counts and (scale or not steps) then -- without those that were left out
+    if counts and (scale or not steps) then -- without those that were left out
       steps = core.state(prefix .. "updates", {1}, "i32", "constant", 0)
       put(steps, steps + 1)
     end
     local t = steps and steps:to("f32") + 1.0
+    local slots = slots_of(o.optimizer, prefix .. o.optimizer, put)
     for i, p in ipairs(list) do
-      local g, name = grads[i], core.name(p)
+      local g = grads[i]
       if o.clip_value > 0 then g = nn.clamp(g, -o.clip_value, o.clip_value) end
-      local own = options_of(name, o, kind.known)
-      local lr = rate_now(own, own.lr)
-      local function slot(what)
-        local state = core.state(o.optimizer .. "." .. what .. "." .. name, shape(p), "f32",
-                                 "constant", 0)
-        return state, function(value) put(state, value) end
-      end
-      result.values[i] = put(p, kind.step(p, g, lr, t, slot, own))
+      local lr = own[i].factor and own[i].factor * own[i].lr or own[i].lr
+      result.values[i] = put(p, kind.step(p, g, lr, t, slots(p), own[i]))
     end
     return result
   end)
@@ -468,15 +355,11 @@ tools.optimize = optimize
 -- clip_norm or loss_scaling), `scale` (the loss's, with loss_scaling), `finite`, `updates` (whether
 -- this step does; nil: all do), the lists `parameters` and `values`: what was updated, and what it
 -- holds after the step, and `apart`, the names of what the loss does not depend on.
---   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
---              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
---              weight_decay = 0 (adamw: 0.01)},
---              "lion" {beta1 = 0.9, beta2 = 0.99, weight_decay = 0},
---              "muon" {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7,
---              adamw_lr = lr}
+--   optimizer  the name of one of those below, whose own options may be given too
 --   factor     of lr at this step, a number or a tensor of one element: nn.schedule(...)
---   step       how many steps there were before, a tensor of one element; where Adam, AdamW or Muon
---              is given none, it counts its updates in a state of its own
+--   step       how many steps there were before, a tensor of one element; where an optimizer needs
+--              the number of updates and is given no step, a state counts them
+--   maximize   true: up the gradient
 --   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_,
 --                           of both that of the norm first
 --   accumulate              N: updates are made at every N-th step, of the mean of N steps'
@@ -487,4 +370,19 @@ tools.optimize = optimize
 --                           decay; not updated
 --   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters
 --              that fit, the first counts
+-- The optimizers, with their options (betas = {0.9, 0.999} sets beta1 and beta2); all but lion and
+-- muon are PyTorch's:
+--   "sgd"       {momentum = 0, dampening = 0, nesterov = false, weight_decay = 0}
+--   "adam"      {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, amsgrad = false}
+--   "adamw"     {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01, amsgrad = false}
+--   "adamax"    {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0}
+--   "nadam"     {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 0.004}
+--   "radam"     {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0}
+--   "rmsprop"   {alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0, centered = false}
+--   "adagrad"   {lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10}
+--   "adadelta"  {rho = 0.9, eps = 1e-6, weight_decay = 0}
+--   "rprop"     {etas = {0.5, 1.2}, step_sizes = {1e-6, 50}}
+--   "asgd"      {lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0}
+--   "lion"      {beta1 = 0.9, beta2 = 0.99, weight_decay = 0}
+--   "muon"      {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7, adamw_lr = lr}
 function nn.optimize(loss, given) return (optimize(loss, given)) end

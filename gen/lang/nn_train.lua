@@ -177,9 +177,9 @@ end
 -- ---- the entries --------------------------------------------------------------------------------
 
 local recipe = {epochs = 1, optimizer = "sgd", lr = REQUIRED, schedule = "constant", warmup = 0,
-                milestones = {0.5, 0.75}, gamma = 0.1, clip_norm = 0.0, clip_value = 0.0,
-                no_decay = {}, freeze = {}, groups = {}, ema = 0.0, accumulate = 1}
-local of_optimizers = {"momentum", "nesterov", "weight_decay", "beta1", "beta2", "eps", "adamw_lr"}
+                clip_norm = 0.0, clip_value = 0.0, maximize = false, no_decay = {}, freeze = {},
+                groups = {}, ema = 0.0, accumulate = 1}
+for key, value in pairs(tools.schedule_options) do recipe[key] = value end
 
 -- Patterns of names as --freeze lists them.
 local function joined(patterns)
@@ -334,14 +334,16 @@ function nn.train(batch, f, given)
   end
   count("train: batch", batch)
   local known = {}
+  given = tools.without_betas("train", given)
+  for key in pairs(tools.of_optimizers) do known[key] = false end
   for key, value in pairs(recipe) do known[key] = value end
-  for _, key in ipairs(of_optimizers) do known[key] = false end
   local o = options("train", given, known)
   tools.checks.number("train: lr", o.lr)
   o.epochs = count("train: epochs", o.epochs)
   o.accumulate = count("train: accumulate", o.accumulate)
   tools.check_ranges("train", o)
-  tools.check_milestones("train", o.milestones)
+  tools.check_schedule("train", o)
+  local own_schedule = type(o.schedule) == "function" and "of the model"
   local frozen = joined(o.freeze)
   if mode.declared then
     fail("train: nn.train was called before: a model is trained in one way, of one loss, which " ..
@@ -349,12 +351,14 @@ function nn.train(batch, f, given)
   end
   mode.declared = true
   if not core.trains() then return end
-  local set = tools.config({optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
-                            warmup = o.warmup, epochs = o.epochs, clip_norm = o.clip_norm + 0.0,
-                            freeze = frozen, seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
+  local set = tools.config({optimizer = o.optimizer, lr = o.lr + 0.0,
+                            schedule = own_schedule or o.schedule, warmup = o.warmup,
+                            epochs = o.epochs, clip_norm = o.clip_norm + 0.0, freeze = frozen, seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
                             label_smoothing = 0.0}, "of the run")
-  local decay = tools.config({weight_decay = (given.weight_decay or
-                              tools.own_decay(set.optimizer)) + 0.0}, "of the run").weight_decay
+  -- the model's, which another optimizer keeps if it has one
+  local own_decay = tools.own_decay(set.optimizer)
+  local the_models = (own_decay and given.weight_decay or own_decay or 0) + 0.0
+  local decay = tools.config({weight_decay = the_models}, "of the run").weight_decay
   local verb = tools.config({loss_scaling = false, eval_examples = 0}, "of the verb")
   if set.lr < 0 then fail("train: lr = %g: wants 0 or more", set.lr) end
   if set.epochs < 1 or set.epochs > 1000000000 then
@@ -406,16 +410,20 @@ function nn.train(batch, f, given)
     local loss = values("train")
     local updates, all = step, total -- of parameters
     if set.accumulate > 1 then updates, all = step // set.accumulate, total // set.accumulate end
-    local factor = nn.schedule(set.schedule, updates, all,
-                               {warmup = set.warmup, milestones = o.milestones, gamma = o.gamma})
+    local falls = {} -- the options of the schedule
+    for key in pairs(tools.schedule_options) do falls[key] = o[key] end
+    falls.warmup = set.warmup
+    local schedule = set.schedule == own_schedule and o.schedule or set.schedule
+    local factor = nn.schedule(schedule, updates, all, falls)
     local how = {optimizer = set.optimizer, lr = set.lr, factor = factor, step = updates,
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
-                 loss_scaling = verb.loss_scaling, no_decay = o.no_decay, groups = o.groups}
+                 loss_scaling = verb.loss_scaling, maximize = o.maximize,
+                 no_decay = o.no_decay, groups = o.groups}
     -- the options of another one, --optimizer, are its own defaults
-    for _, key in ipairs(set.optimizer == o.optimizer and of_optimizers or {}) do
+    for key in pairs(set.optimizer == o.optimizer and tools.of_optimizers or {}) do
       how[key] = given[key]
     end
-    how.weight_decay = decay
+    how.weight_decay = (own_decay or decay ~= the_models) and decay or nil
     local made = tools.optimize(loss, how, listed(set.freeze))
     if made.apart[1] then
       local few, more = table.concat(made.apart, ", ", 1, math.min(#made.apart, 5)), #made.apart - 5

@@ -13,7 +13,8 @@ losses() {
 ok "losses and their gradients" losses
 long && ok "losses and their gradients, unfused" losses --lowering unfused
 
-for case in sgd momentum nesterov adam adamw lion muon groups scaled; do
+for case in sgd momentum nesterov dampened adam adamw amsgrad adamax nadam radam rmsprop adagrad \
+  adadelta rprop asgd lion muon groups scaled; do
   few 5/2 && ok "20 steps, $case" optimizer $case 0
 done
 # Two optimizers in one entry, as a GAN has them: each has its own scale of the loss and its own sums.

@@ -165,7 +165,7 @@ class Optimizer:
 
     def __init__(self, case, name, shape):
         self.case, self.name, self.shape, self.t = case, name, shape, 0
-        self.m, self.v = [0.0] * math.prod(shape), [0.0] * math.prod(shape)
+        self.m, self.v, self.most = ([0.0] * math.prod(shape) for _ in range(3))
 
     def step(self, p, g):
         self.t += 1
@@ -186,9 +186,82 @@ class Optimizer:
         bias = self.name == "layer.bias"
         return self.descent(p, g, 0, False, 0 if bias else 0.1, 0.005 if bias else 0.02)
 
+    def dampened(self, p, g):  # up the gradient
+        g = [-a for a in g]
+        self.m = g if self.t == 1 else [0.9 * a + 0.7 * b for a, b in zip(self.m, g)]
+        return [a - 0.02 * b for a, b in zip(p, self.m)]
+
+    def amsgrad(self, p, g):
+        self.follow(g, 0.5, 0.6)
+        two = 1 - 0.6 ** self.t
+        self.most = [max(a, b) for a, b in zip(self.most, self.v)]
+        return [a - 0.02 * m / (1 - 0.5 ** self.t) / (math.sqrt(v / two) + 1e-8)
+                for a, m, v in zip(p, self.m, self.most)]
+
+    def follow(self, g, one=0.9, two=0.999):
+        self.m = [one * a + (1 - one) * b for a, b in zip(self.m, g)]
+        self.v = [two * a + (1 - two) * b * b for a, b in zip(self.v, g)]
+
+    def adamax(self, p, g):
+        g = [a + 0.05 * b for a, b in zip(g, p)]
+        self.follow(g)
+        self.most = [max(0.999 * a, abs(b) + 1e-8) for a, b in zip(self.most, g)]
+        return [a - 0.02 / (1 - 0.9 ** self.t) * m / u for a, m, u in zip(p, self.m, self.most)]
+
+    def nadam(self, p, g):
+        g = [a + 0.05 * b for a, b in zip(g, p)]
+        self.follow(g)
+        mu = lambda t: 0.9 * (1 - 0.5 * 0.96 ** (t * 0.1))
+        now, ahead = (math.prod(mu(i) for i in range(1, t + 1)) for t in (self.t, self.t + 1))
+        return [a - 0.02 * (b * (1 - mu(self.t)) / (1 - now) + m * mu(self.t + 1) / (1 - ahead))
+                / (math.sqrt(v / (1 - 0.999 ** self.t)) + 1e-8)
+                for a, b, m, v in zip(p, g, self.m, self.v)]
+
+    def radam(self, p, g):
+        g = [a + 0.05 * b for a, b in zip(g, p)]
+        self.follow(g)
+        power, last = 0.999 ** self.t, 2 / (1 - 0.999) - 1
+        rho = last - 2 * self.t * power / (1 - power)
+        by = [1.0] * len(p)
+        if rho > 5:
+            r = math.sqrt((rho - 4) * (rho - 2) * last / ((last - 4) * (last - 2) * rho))
+            by = [r * math.sqrt(1 - power) / (math.sqrt(v) + 1e-8) for v in self.v]
+        return [a - 0.02 * m / (1 - 0.9 ** self.t) * b for a, m, b in zip(p, self.m, by)]
+
+    def rmsprop(self, p, g):
+        g = [a + 0.05 * b for a, b in zip(g, p)]
+        self.follow(g, 0.99, 0.99)
+        self.most = [0.9 * a + b / (math.sqrt(v - m * m) + 1e-8)
+                     for a, b, m, v in zip(self.most, g, self.m, self.v)]
+        return [a - 0.02 * b for a, b in zip(p, self.most)]
+
+    def adagrad(self, p, g):
+        if self.t == 1: self.v = [0.2] * len(p)
+        self.v = [a + b * b for a, b in zip(self.v, g)]
+        return [a - 0.02 / (1 + (self.t - 1) * 0.1) * b / (math.sqrt(v) + 1e-10)
+                for a, b, v in zip(p, g, self.v)]
+
+    def adadelta(self, p, g):
+        g = [a + 0.05 * b for a, b in zip(g, p)]
+        self.v = [0.9 * a + 0.1 * b * b for a, b in zip(self.v, g)]
+        d = [math.sqrt(m + 1e-6) / math.sqrt(v + 1e-6) * b for m, v, b in zip(self.m, self.v, g)]
+        self.m = [0.9 * a + 0.1 * b * b for a, b in zip(self.m, d)]
+        return [a - 0.02 * b for a, b in zip(p, d)]
+
+    def rprop(self, p, g):  # v: the size of each one's step
+        if self.t == 1: self.v = [0.02] * len(p)
+        same = [a * b for a, b in zip(g, self.m)]
+        self.v = [min(max(a * (1.2 if s > 0 else 0.5 if s < 0 else 1), 1e-6), 50)
+                  for a, s in zip(self.v, same)]
+        self.m = [0.0 if s < 0 else a for a, s in zip(g, same)]
+        return [a - ((b > 0) - (b < 0)) * v for a, b, v in zip(p, self.m, self.v)]
+
+    def asgd(self, p, g):
+        eta = 0.02 / (1 + 0.1 * 0.02 * (self.t - 1)) ** 0.75
+        return [a * (1 - 0.1 * eta) - eta * (b + 0.05 * a) for a, b in zip(p, g)]
+
     def moments(self, p, g, decay):
-        self.m = [0.9 * a + 0.1 * b for a, b in zip(self.m, g)]
-        self.v = [0.999 * a + 0.001 * b * b for a, b in zip(self.v, g)]
+        self.follow(g)
         one, two = 1 - 0.9 ** self.t, 1 - 0.999 ** self.t
         return [a * (1 - 0.02 * decay) - 0.02 * m / one / (math.sqrt(v / two) + 1e-8)
                 for a, m, v in zip(p, self.m, self.v)]
@@ -261,7 +334,17 @@ PYTORCH_OPTIMIZERS = {
     "momentum": lambda o, p: o.SGD(p, lr=0.02, momentum=0.9, weight_decay=0.05),
     "nesterov": lambda o, p: o.SGD(p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=0.05),
     "adam": lambda o, p: o.Adam(p, lr=0.02, weight_decay=0.05),
-    "adamw": lambda o, p: o.AdamW(p, lr=0.02, weight_decay=0.05)}
+    "adamw": lambda o, p: o.AdamW(p, lr=0.02, weight_decay=0.05),
+    "dampened": lambda o, p: o.SGD(p, lr=0.02, momentum=0.9, dampening=0.3, maximize=True),
+    "amsgrad": lambda o, p: o.Adam(p, lr=0.02, betas=(0.5, 0.6), amsgrad=True),
+    "adamax": lambda o, p: o.Adamax(p, lr=0.02, weight_decay=0.05),
+    "nadam": lambda o, p: o.NAdam(p, lr=0.02, weight_decay=0.05, momentum_decay=0.1),
+    "radam": lambda o, p: o.RAdam(p, lr=0.02, weight_decay=0.05),
+    "rmsprop": lambda o, p: o.RMSprop(p, lr=0.02, momentum=0.9, centered=True, weight_decay=0.05),
+    "adagrad": lambda o, p: o.Adagrad(p, lr=0.02, lr_decay=0.1, initial_accumulator_value=0.2),
+    "adadelta": lambda o, p: o.Adadelta(p, lr=0.02, weight_decay=0.05),
+    "rprop": lambda o, p: o.Rprop(p, lr=0.02),
+    "asgd": lambda o, p: o.ASGD(p, lr=0.02, lambd=0.1, weight_decay=0.05)}
 
 
 def check_optimizer(case, x, y, first, w, b):
@@ -276,7 +359,8 @@ def check_optimizer(case, x, y, first, w, b):
         torch.nn.functional.mse_loss(layer(x), y).backward()
         step.step()
     for ours, theirs in ((w, layer.weight), (b, layer.bias)):
-        assert max(abs(a - c) for a, c in zip(ours, theirs.flatten().tolist())) < 1e-9, case
+        gate = 1e-6 if case in ("nadam", "asgd") else 1e-9  # these have numbers of a step in fp32
+        assert max(abs(a - c) for a, c in zip(ours, theirs.flatten().tolist())) < gate, case
 
 
 # ---- schedules -----------------------------------------------------------------------------------
@@ -294,6 +378,15 @@ def schedules(folder):
         cycle.append(1 - (1 - low) * half(t / peak) if t <= peak
                      else last + (1 - last) * half((t - peak) / (n - 1 - peak)))
     save(folder, "one_cycle", (n,), cycle)
+    rise, left = [min((t + 1) / 10, 1) for t in range(n)], [(n - max(t, 10)) / 90 for t in range(n)]
+    save(folder, "linear", (n,), [a * b for a, b in zip(rise, left)])
+    save(folder, "polynomial", (n,), [0.1 + 0.9 * (1 - t / n) ** 2 for t in range(n)])
+    save(folder, "restarts", (n,), [a * (0.2 + 0.8 * half((max(t, 10) - 10) % 30 / 30))
+                                    for t, a in enumerate(rise)])
+    save(folder, "exponential", (n,), [0.01 ** (t / n) for t in range(n)])
+    save(folder, "inverse_sqrt", (n,),
+         [a * min((10 / (t + 1)) ** 0.5, 1) for t, a in enumerate(rise)])
+    save(folder, "own", (n,), [(1 - t / n) * min((t + 1) / 4, 1) for t in range(n)])
     if torch:
         p = torch.nn.Parameter(torch.zeros(1))
         o = torch.optim.SGD([p], lr=1)
@@ -371,6 +464,8 @@ def pytorch(folder):
     global torch
     import torch
     losses(folder)
+    if torch.__version__ < "2":  # takes a factor of NAdam's product twice
+        del PYTORCH_OPTIMIZERS["nadam"]
     for case in PYTORCH_OPTIMIZERS:
         optim(folder, case, 0)
     schedules(folder)

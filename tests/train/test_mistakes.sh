@@ -125,10 +125,21 @@ beta2=1.5 beta2 = 1.5: wants a number from 0 up to
 lr=0/0 lr = 
 lr=math.huge lr = inf: wants a number, 0 or more
 gamma=-1 gamma = -1: wants
+cycles=0 cycles = 0: wants an integer, 1 or more
+final='a' final = 'a': wants a number
+betas=0.9 betas = 0.9: wants two numbers, as {0.9, 0.999}
+etas={1.2,0.5} etas = 
+amsgrad=1 amsgrad = 1: wants true or false
 END
 ok "an option of other optimizers" option \
-  "optimize: adam has no option 'nesterov'; it has: beta1, beta2, eps, weight_decay" \
+  "optimize: adam has no option 'nesterov'; it has: amsgrad, beta1, beta2, eps, weight_decay" \
   "optimizer = 'adam', nesterov = true"
+ok "nesterov with dampening" option "optimize: nesterov = true and dampening = 0.1: wants one of" \
+  "momentum = 0.9, nesterov = true, dampening = 0.1"
+ok "an optimizer there is not" option "optimize: optimizer is one of adadelta, adagrad, adam, adamax" \
+  "optimizer = 'adamm'"
+ok "a schedule there is not" option "schedule: 'cosin' is none of constant, cosine, exponential" \
+  "schedule = 'cosin'"
 # by_hand TEXT OPTIONS: of nn.optimize
 by_hand() {
   cat >"$work/m.lua" <<END

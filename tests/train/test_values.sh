@@ -250,7 +250,7 @@ end, {lr = 0.1, optimizer = "adam", clip_value = 0.5, groups = {{match = "t", lr
 LUA
 scalar() {
   local rank kind set="--ema 0.9 --accumulate 2 --clip-norm 1 --schedule cosine --amp fp16"
-  for kind in $(long && echo sgd adamw lion) adam muon; do
+  for kind in $(long && echo sgd adamw lion nadam rprop asgd) adam muon; do
     build/nngen show "$work/scalar.lua" --entry train --stage simp \
       --set optimizer=$kind loss_scaling=true clip_norm=1 accumulate=2 ema=0.5 || return
   done
