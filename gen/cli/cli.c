@@ -96,11 +96,11 @@ static const Option options[] = {
     {"warmup", KindSetting, 0, "train", "N", "steps of learning rate warmup (the model's)"},
     {"label-smoothing", KindSetting, 0, "train", "X", "weight spread evenly over all classes (0)"},
     {"optimizer", KindSetting, 0, "train", "NAME",
-     "sgd, adam, adamw, adamax, nadam, radam, rmsprop, adagrad, adadelta, rprop, asgd, lion or muon "
-     "(the model's)"},
+     "sgd, adam, adamw, adamax, nadam, radam, rmsprop, adagrad, adadelta, rprop, asgd, lion or "
+     "muon (the model's)"},
     {"schedule", KindSetting, 0, "train", "NAME",
-     "of the learning rate: constant, step, linear, polynomial, cosine, exponential, inverse_sqrt or "
-     "one_cycle (the model's)"},
+     "of the learning rate: constant, step, linear, polynomial, cosine, exponential, "
+     "inverse_sqrt or one_cycle (the model's)"},
     {"clip-norm", KindSetting, 0, "train", "X",
      "largest norm of the gradient; 0: any (the model's)"},
     {"weight-decay", KindSetting, 0, "train", "X",
@@ -147,7 +147,7 @@ static const Option options[] = {
     {"cuda-path", KindOldFolder, AT(cuda_path), "run doctor train tune emit", "DIR",
      "search CUDA libraries here first"},
     {"stage", KindValue, AT(stage), "show", "PASS",
-     "front shape simp prec recompute layout fuse sched emit"},
+     "front shape simp prec recompute layout fuse sched order emit"},
     {"cuda", KindFlag, AT(cuda), "show", NULL, "the generated CUDA"},
     {"kernel", KindValue, AT(kernel), "show", "KERNEL",
      "the CUDA of this kernel only, or of this layer's: layer1.0.conv1"},

@@ -205,7 +205,7 @@ optimizers.rprop = {
 
 -- ---- others ------------------------------------------------------------------------------------
 
--- Polyak and Juditsky 1992: a falling rate; the state `ax` is the mean of the parameter from step t0.
+-- Polyak and Juditsky 1992: a falling rate; the state `ax` is the parameter's mean from step t0 on.
 optimizers.asgd = {
   known = {lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0.0}, counts = true,
   step = function(p, g, lr, t, slot, o)

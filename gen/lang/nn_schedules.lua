@@ -85,12 +85,12 @@ function schedules.one_cycle(at, total)
   return op.where(op.le(at, peak), up * (1 - low) + low, down * (1 - last) + last)
 end
 
--- schedule(name, at, total, {warmup = 0, ...}): the factor of the learning rate at step `at` (from 0)
--- of `total`. During the first `warmup` steps it is multiplied by (at + 1) / warmup. Schedules, with
--- their options:
+-- schedule(name, at, total, {warmup = 0, ...}): the factor of the learning rate at step `at` (from
+-- 0) of `total`. During the first `warmup` steps it is multiplied by (at + 1) / warmup. Schedules,
+-- with their options:
 --   "constant"      1
---   "step"          multiplied by `gamma` (0.1) at each of the `milestones` ({0.5, 0.75}), fractions
---                   of the run
+--   "step"          multiplied by `gamma` (0.1) at each of the `milestones` ({0.5, 0.75}),
+--                   fractions of the run
 --   "linear"        from 1 after the warm-up down to `final` (0) at the end
 --   "polynomial"    the same, as (1 - fraction of the run)^power (1)
 --   "cosine"        the same, as half a cosine; `cycles` (1) of them, each from 1

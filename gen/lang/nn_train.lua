@@ -353,7 +353,8 @@ function nn.train(batch, f, given)
   if not core.trains() then return end
   local set = tools.config({optimizer = o.optimizer, lr = o.lr + 0.0,
                             schedule = own_schedule or o.schedule, warmup = o.warmup,
-                            epochs = o.epochs, clip_norm = o.clip_norm + 0.0, freeze = frozen, seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
+                            epochs = o.epochs, clip_norm = o.clip_norm + 0.0, freeze = frozen,
+                            seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
                             label_smoothing = 0.0}, "of the run")
   -- the model's, which another optimizer keeps if it has one
   local own_decay = tools.own_decay(set.optimizer)
