@@ -1,31 +1,15 @@
 // fuse.c: nodes become groups, one kernel each.
 //
-// Every group has at most one anchor (a node that is no map or move), or, in a row group,
-// reductions over the same innermost dimensions of one full domain. In this order:
-//   tables.c    what is made of positions and takes long is computed once, by init
-//   taps.c      gradients by filters of depthwise convolutions are sums
-//   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
-//   weigh.c     products whose left operand is a map of others, each with scores of its own
-//   attend_own.c  attentions that share scores, each with scores of its own
-//   attend.c    softmax of a map of a product, times values: both products and what is between them
-//   twins.c     slices of a product that maps combine, where a tile holds both
-//   epilogue    forward: a map joins the group that makes one of its inputs, when it runs over the
-//               same domain; a reduction joins the maps before it, and others of the same elements;
-//               a contraction follows moves of its result, and stores where they lead
-//   heads.c     what attention computes of q, k and v as it loads them
-//   place.c     concats whose parts can be written where they belong need no kernel
-//   prologue.c  backward: a group of maps and moves joins its only reader, when that template can
-//               evaluate an expression at each element it reads
-//   merge.c     copies that one kernel computes become one value; again behind row.c
-//   sibling.c   groups that read one value and run over the same elements become one
-//   row.c       rows and what reads their results over the same elements become one
-//   bundle.c    small maps that wait for nobody, or nobody for them, become one launch
-//   sibling.c   reductions store what other maps make of their elements, where that pays
-// Groups of rows are then asked whether many blocks for each row were faster; where they would be,
-// groups are made once more (many.c).
-// Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the
-// GPU at hand. `unfused` merges only within one call of the model, and takes only the epilogues and
-// prologues.
+// Every group has at most one anchor (a node that is neither a map nor a move), or, in a row group,
+// reductions over the same innermost dimensions of one full domain. First the graph is rewritten:
+// tables.c (tables of positions are computed once, by init), taps.c (filter gradients of depthwise
+// convolutions are sums), then chain.c, weigh.c and attend_own.c (a producer that several kernels
+// compute is copied for each). Then attend.c and weigh.c find attention and its gradients, and the
+// table `steps` joins groups. At last many.c checks for each row kernel whether a split reduction
+// would be faster; if one is, groups are made once more.
+//
+// Whether two groups may be joined is decided by domains and cycles (legal.c), whether it pays by
+// the cost model of the GPU (gain.c). `unfused` joins only within one call of the model.
 #include "fuse.h"
 
 #include <assert.h>
@@ -270,7 +254,7 @@ static Group *best_producer(Node *n) {
     n->apart[i] = legal_epilogue(k, n);
     if (n->apart[i]) continue;
     int64_t gain = gain_behind(k, n) * (k->tm->fusion->maps ? 1 : 4);
-    n->apart[i] = why_elsewhere(gain); // where it is, no kernel is apart
+    n->apart[i] = why_elsewhere(gain);       // where it is, no kernel is apart
     if (gain >= most) most = gain, best = k; // the later one: its other inputs are ready
   }
   return best;
@@ -407,38 +391,64 @@ bool *fuse_attentions(Graph *g) {
   return found;
 }
 
-// Makes groups; false: two of them wait for each other.
-static bool make_groups(Compiler *c, Graph *g, bool exact) {
-  bool unfused = !strcmp(c->options.lowering, "unfused");
-  Fuse f = {.one_call = unfused, .exact = exact};
-  begin_groups(g, &f);
+// Which lowerings have a step.
+enum When { Always, Fused, JoinsKernels }; // JoinsKernels: fused, and not --apart
+
+static bool is_wanted(const Compiler *c, enum When when) {
+  bool fused = strcmp(c->options.lowering, "unfused");
+  return when == Always || (fused && !(when == JoinsKernels && c->options.apart));
+}
+
+// A product and what its accumulators can compute in addition: GLU pairs, rotary pairs.
+static void pair_products(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
     if (!k || k->nnodes != 1 || !k->tm->fusion->product) continue;
     tail_pair(g, k);
-    if (!unfused) twins_find(g, k);
+    if (is_wanted(g->c, Fused)) twins_find(g, k);
   }
-  grow_epilogues(g);
-  heads_find(g);
-  if (!unfused && !c->options.apart) place_concats(g);
-  prologue_grow(g);
-  merge_copies(g);
-  if (!unfused) sibling_join(g);
-  if (!unfused) row_join_readers(g);
-  merge_copies(g);
-  if (!unfused) fix_known(g);
-  if (!unfused) sibling_join_numbers(g);
-  if (!unfused && !c->options.apart) bundle_groups(g);
-  if (!unfused) sibling_join_stored(g); // rows take such maps first, and launches of several
+}
+
+static const struct FuseStep {
+  void (*run)(Graph *);
+  enum When when;
+} steps[] = {
+    {pair_products, Always},
+    // Forward: a map joins the group that computes one of its inputs, if it runs over the same
+    // domain; a reduction joins the maps before it, and reductions of the same elements; a
+    // contraction follows moves of its result and stores to where they lead.
+    {grow_epilogues, Always},
+    {heads_find, Always},          // maps of q, k and v that attention computes as it loads them
+    {place_concats, JoinsKernels}, // parts of a concat that are written in place
+    // Backward: maps and moves join their only reader, if its template evaluates an expression at
+    // each element it reads.
+    {prologue_grow, Always},
+    {merge_copies, Always},        // copies that one kernel computes become one value
+    {sibling_join, Fused},         // groups that read one value over the same elements
+    {row_join_readers, Fused},     // row kernels and what reads their results
+    {merge_copies, Always},        // of rows that were joined
+    {fix_known, Fused},            // small kernels of constants belong to init
+    {sibling_join_numbers, Fused}, // reductions to single numbers
+    {bundle_groups, JoinsKernels}, // small independent maps become one launch
+    {sibling_join_stored, Fused},  // reductions store maps of their elements
+};
+
+// Makes groups; false: two of them wait for each other.
+static bool make_groups(Compiler *c, Graph *g, bool exact) {
+  Fuse f = {.one_call = !is_wanted(c, Fused), .exact = exact};
+  begin_groups(g, &f);
+  for (size_t i = 0; i < LENGTH(steps); i++)
+    if (is_wanted(c, steps[i].when)) steps[i].run(g);
   bool ordered = group_finish(g);
   g->scratch = NULL;
   return ordered;
 }
 
-// Copies of what several kernels each compute, then groups.
+// Producers that several kernels compute, each for itself, are copied; then groups are made.
 static Graph *copy_and_group(Compiler *c, Graph *g) {
-  g = strcmp(c->options.lowering, "unfused") ? chain_own(g) : graph_copy(g);
-  if (strcmp(c->options.lowering, "unfused") && !c->options.no_flash) g = attend_own(weigh_own(g));
+  bool fused = is_wanted(c, Fused);
+  g = fused ? chain_own(g) : graph_copy(g);
+  if (fused && !c->options.no_flash) g = attend_own(weigh_own(g));
   if (make_groups(c, g, false)) return g;
   g = graph_copy(g);
   if (!make_groups(c, g, true)) die("two kernels wait for each other");
@@ -447,8 +457,7 @@ static Graph *copy_and_group(Compiler *c, Graph *g) {
 
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
-  bool fused = strcmp(c->options.lowering, "unfused");
-  Graph *g = fused ? taps_make(tables_make(c->graph)) : c->graph;
+  Graph *g = is_wanted(c, Fused) ? taps_make(tables_make(c->graph)) : c->graph;
   c->graph = copy_and_group(c, g);
   if (many_choose(g, c->graph)) c->graph = copy_and_group(c, g);
 }

@@ -1,20 +1,11 @@
 // simp.c: a smaller graph that computes the same. One forward walk rebuilds the graph through
 // `simp_make`, which applies the rules until none holds and keeps one node of each kind (common
 // subexpressions). Dead nodes are not visited.
-//
-// Batch normalisation folds into the convolution before it by three general rules about values
-// that are fixed at inference (Node.fixed): x - c = x + (-c);  (x + c1) * c2 = x * c2 + c1 * c2;
-// contract(x, w) * c = contract(x, w * c) when c varies along the output channels alone. The fixed
-// parts are then computed once, by the plan's entry `init`.
 #include "simp.h"
 
-#include <float.h>
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 #include <uthash.h>
-
-enum { kMostJoined = 64 };
 
 typedef struct Entry { // a node that exists, by what it is
   Node *node;
@@ -26,7 +17,7 @@ enum { kMostRules = 48 };
 // The nodes that the graph being built has (Graph.scratch).
 typedef struct Known {
   Entry *table;
-  int other; // maps made in place of one that computes in another dtype
+  int other;              // maps made in place of one that computes in another dtype
   int nested[kMostRules]; // how often each rule is under way
 } Known;
 
@@ -96,293 +87,78 @@ Node *simp_index(Graph *to, int axis, const Type *shape, const Node *like) {
 bool simp_is_const(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceConst;
 }
-static bool is_value(const Node *n, double v) {
-  return simp_is_const(n) && n->attr.value == v;
-}
-
-// ---- rules: each returns the replacement, or null ----------------------------------------------
-
-// A reduction over dimensions of size 1 alone, in the dtype of what it reduces; null: it stays.
-static Node *one_element(Graph *to, Node *n) {
-  Node *x = n->in[0];
-  if (n->op->cuda || n->op->flags & FlagOne) return x; // what combines values alone, among others
-  if (!(n->op->flags & FlagOnline)) return NULL;
-  Node *none = simp_make(to, op_need(to->c, "sub"), 2, (Node *[]){x, x}, &n->attr, n);
-  return simp_make(to, op_need(to->c, "exp"), 1, &none, &n->attr, n); // 1; of an infinity NaN
-}
-
-// x + 0, x - 0, x * 1, moves that move nothing, reductions of one element.
-static Node *drop_identity(Graph *to, Node *n) {
-  Node *x = n->in[0];
-  bool same = type_same_shape(&n->type, &x->type) && n->type.dtype == x->type.dtype;
-  if (n->op->flags & FlagStop && same) return x; // it has been differentiated
-  if (n->op->typing == TypeConvert && same &&
-      !(x->op->cls == OpMap && dtype_is_float(n->type.dtype)))
-    return x;
-  if (n->op->cls == OpMove && same) {
-    for (int d = 0; d < n->type.rank; d++)
-      if ((n->op->form == MovePermute && n->attr.dims[d] != d) ||
-          (n->op->form == MoveRoll && n->attr.dims[d] != 0))
-        return NULL;
-    return n->nin == 1 ? x : NULL;
-  }
-  if (n->op->cls == OpReduce && same) return one_element(to, n);
-  if (n->nin != 2 || n->op->cls != OpMap) return NULL;
-  double neutral = n->op->flags & FlagMul ? 1 : 0;
-  if (!(n->op->flags & (FlagAdd | FlagSub | FlagMul))) return NULL;
-  if (same && is_value(n->in[1], neutral)) return x;
-  if (n->op->flags & FlagCommutes && is_value(x, neutral) &&
-      n->type.dtype == n->in[1]->type.dtype && type_same_shape(&n->type, &n->in[1]->type))
-    return n->in[1];
-  return NULL;
-}
-
-// reshape(reshape(x)), and likewise permute, slice and roll, are one move.
-static Node *join_moves(Graph *to, Node *n) {
-  if (n->op->cls != OpMove || n->nin != 1 || n->in[0]->op != n->op) return NULL;
-  Attr attr = n->attr;
-  if (n->op->form == MovePermute)
-    for (int d = 0; d < n->type.rank; d++) attr.dims[d] = n->in[0]->attr.dims[n->attr.dims[d]];
-  else if (n->op->form == MoveSlice)
-    for (int d = 0; d < n->type.rank; d++) {
-      attr.dims[d] += n->in[0]->attr.dims[d];
-      attr.ends[d] += n->in[0]->attr.dims[d];
-    }
-  else if (n->op->form == MoveRoll)
-    for (int d = 0; d < n->type.rank; d++)
-      attr.dims[d] = (attr.dims[d] + n->in[0]->attr.dims[d]) % n->type.dim[d];
-  else if (n->op->form != MoveReshape)
-    return NULL;
-  return simp_make(to, n->op, 1, n->in[0]->in, &attr, n);
-}
-
-// y of the shape that a constant gives it alone, in the shape that its other input has; null: it is
-// none.
-static Node *without_shape(Graph *to, Node *y) {
-  if (y->op->cls != OpMap || y->nin != 2 || y->op->typing == TypeDraw) return NULL;
-  for (int i = 0; i < 2; i++) {
-    Node *c = y->in[i], *in[2] = {y->in[0], y->in[1]};
-    if (!simp_is_const(c) || type_count(&c->type) <= type_count(&y->in[1 - i]->type)) continue;
-    Type scalar = type_make(c->type.dtype, 0, NULL);
-    in[i] = simp_const(to, c->attr.value, &scalar, c);
-    return simp_make(to, y->op, 2, in, &y->attr, y);
-  }
-  return NULL;
-}
-
-// One element of a constant; it promotes as a tensor without dimensions, not as a number.
-static Node *single(Graph *to, Node *c) {
-  Attr attr = {.value = c->attr.value, .tensor = c->type.rank || c->attr.tensor};
-  Node *n = graph_add(to, c->op, 0, NULL, &attr, c);
-  n->type = type_make(c->type.dtype, 0, NULL);
-  return simp_intern(to, n);
-}
-
-// A map broadcasts its inputs: those that a constant has made as large need not be, where another
-// one is.
-static Node *broadcast_late(Graph *to, Node *n) {
-  Node *in[MaxInputs];
-  bool full = false, found = false;
-  if (n->op->cls != OpMap || n->op->typing == TypeDraw) return NULL;
-  for (int i = 0; i < n->nin; i++) {
-    in[i] = n->in[i];
-    Node *small = type_count(&n->in[i]->type) > 1 ? without_shape(to, n->in[i]) : NULL;
-    if (simp_is_const(n->in[i])) small = single(to, n->in[i]);
-    if (small && type_count(&small->type) < type_count(&n->in[i]->type))
-      in[i] = small, found = true;
-    else
-      full = full || (type_same_shape(&n->in[i]->type, &n->type) && !simp_is_const(n->in[i]));
-  }
-  Node *y = found && full ? simp_make(to, n->op, n->nin, in, &n->attr, n) : NULL;
-  return y && y->type.dtype == n->type.dtype ? y : NULL;
-}
-
-// The addends of n that are padded along one dimension alone, all along the same.
-static bool find_parts(Node *n, Node **part, int *count, int *axis) {
-  if (n->op->cls == OpMap && n->op->flags & FlagAdd && n->nin == 2)
-    return type_same_shape(&n->in[0]->type, &n->in[1]->type) &&
-           find_parts(n->in[0], part, count, axis) && find_parts(n->in[1], part, count, axis);
-  if (n->op->cls != OpMove || n->op->form != MovePad || *count == kMostJoined) return false;
-  for (int d = 0; d < n->type.rank; d++) {
-    if (!n->attr.dims[d] && !n->attr.ends[d]) continue;
-    if (*axis >= 0 && *axis != d) return false;
-    *axis = d;
-  }
-  int i = (*count)++;
-  for (; i > 0 && *axis >= 0 && part[i - 1]->attr.dims[*axis] > n->attr.dims[*axis]; i--)
-    part[i] = part[i - 1];
-  part[i] = n;
-  return *axis >= 0;
-}
 
 // Do values of dtypes a and b have one arithmetic? Integers wrap where their dtype ends.
-static bool same_arithmetic(Dtype a, Dtype b) {
+bool simp_same_arithmetic(Dtype a, Dtype b) {
   return a == b || (dtype_is_float(a) && dtype_is_float(b));
 }
 
-// Padded parts that stand beside each other, added up, are joined: the derivative of what slices
-// cut.
-static Node *pads_to_concat(Graph *to, Node *n) {
-  Node *part[kMostJoined];
-  int count = 0, axis = -1;
-  if (!(n->op->flags & FlagAdd) || n->op->cls != OpMap || !find_parts(n, part, &count, &axis))
-    return NULL;
-  int64_t end = 0;
-  for (int i = 0; i < count; i++) {
-    if (part[i]->attr.dims[axis] != end || part[i]->type.dtype != n->type.dtype) return NULL;
-    part[i] = part[i]->in[0];
-    end += part[i]->type.dim[axis];
-  }
-  if (end != n->type.dim[axis]) return NULL;
-  Attr attr = {.axis = axis};
-  return simp_make(to, op_need(to->c, "concat"), count, part, &attr, n);
-}
+// How often a rule may be applied while it is being applied: rules that move others through a graph
+// do so at each node; two that view scores in other shapes could alternate without end.
+enum { kSeen = 4, kMoved = 1000 };
 
-// A commuting map has its fixed input second, so that the rules below look there only.
-static Node *fixed_second(Graph *to, Node *n) {
-  if (!(n->op->flags & FlagCommutes) || n->nin != 2) return NULL;
-  if (!n->in[0]->fixed || n->in[1]->fixed) return NULL;
-  Node *swapped[2] = {n->in[1], n->in[0]};
-  return simp_make(to, n->op, 2, swapped, &n->attr, n);
-}
+typedef struct Rule {
+  SimpRule *rule;
+  int limit;
+} Rule;
 
-static Node *binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like) {
-  Node *in[2] = {a, b};
-  return simp_make(to, op, 2, in, NULL, like);
-}
+// For every lowering.
+static const Rule always[] = {
+    {fold_constants, kMoved}, {drop_identity, kMoved}, {join_moves, kMoved}};
 
-// x - c = x + (-c), where both are negated in one dtype: of bytes -1 is 255.
-static Node *subtract_to_add(Graph *to, Node *n) {
-  if (!(n->op->flags & FlagSub) || !n->in[1]->fixed || n->in[0]->fixed) return NULL;
-  Dtype dtype = n->in[1]->type.dtype;
-  bool number = node_is_number(n->in[1]) && dtype != DtBool;
-  if (!number && !same_arithmetic(dtype, n->type.dtype)) return NULL;
-  Node *negative = simp_make(to, op_need(to->c, "neg"), 1, &n->in[1], NULL, n);
-  return binary(to, op_need(to->c, "add"), n->in[0], negative, n);
-}
-
-// Do numbers of the model stay what they are where they are joined? 1e30 * 1e30 is infinite, and
-// (x - 1) * inf is not x * inf - inf.
-static bool can_join(const Node *c1, const Node *c2, bool product) {
-  double a = node_is_literal(c1) ? c1->attr.value : 1, b = node_is_literal(c2) ? c2->attr.value : 1;
-  float joined = (float)(product ? a * b : a + b);
-  bool lost = product && a != 0 && b != 0 && fabsf(joined) < FLT_MIN;
-  return isfinite(a) && isfinite(b) && isfinite(joined) && !lost;
-}
-
-// (x + c1) + c2 = x + (c1 + c2), the same for *, and (x + c1) * c2 = x * c2 + c1 * c2.
-static Node *join_fixed(Graph *to, Node *n) {
-  if (n->nin != 2 || !(n->op->flags & (FlagAdd | FlagMul))) return NULL;
-  Node *inner = n->in[0], *c2 = n->in[1];
-  if (!c2->fixed || inner->fixed || inner->uses > 1 || inner->nin != 2) return NULL;
-  if (!(inner->op->flags & (FlagAdd | FlagMul)) || !inner->in[1]->fixed) return NULL;
-  Node *x = inner->in[0], *c1 = inner->in[1];
-  if (!can_join(c1, c2, n->op->flags & FlagMul)) return NULL;
-  if (!same_arithmetic(inner->type.dtype, n->type.dtype)) return NULL;
-  if (inner->op == n->op) return binary(to, n->op, x, binary(to, n->op, c1, c2, n), n);
-  if (!(n->op->flags & FlagMul)) return NULL;
-  Node *scaled = binary(to, n->op, x, c2, n);
-  return binary(to, inner->op, scaled, binary(to, n->op, c1, c2, n), n);
-}
-
-// `c` as a factor of the weights of contraction `y`, or null when it varies along more than the
-// output channels.
-static Node *weight_factor(Graph *to, const Node *y, Node *c) {
-  Maps maps = maps_of(y, 0);
-  int channel = maps_dim(&maps, MapOut, AxisN), columns = maps_dim(&maps, MapB, AxisN);
-  if (y->type.dim[channel] != y->in[1]->type.dim[columns]) return NULL; // groups, in one alone
-  for (int d = 0; d < c->type.rank; d++) {
-    int of_y = y->type.rank - c->type.rank + d;
-    if (c->type.dim[d] != 1 && of_y != channel) return NULL;
-  }
-  int64_t count = type_count(&c->type);
-  if (count == 1 && !c->type.rank) return c;
-  Attr attr = {.dims = {count, 1, 1, 1, 1, 1, 1, 1}};
-  Node *n = graph_add(to, op_need(to->c, "reshape"), 1, &c, &attr, c);
-  n->type.rank = y->in[1]->type.rank - columns;
-  shape_infer(to->c, n);
-  return simp_intern(to, n);
-}
-
-// Are weights times c as good in the dtype that products read? Most weights are near 1, and f16 has
-// neither large numbers nor small ones.
-static bool factor_fits(const Node *y, const Node *c) {
-  const double most = 64;
-  double size = node_is_literal(c) ? fabs(c->attr.value) : 1;
-  return precision_dtype(y->precision) != DtF16 || (size <= most && size >= 1 / most);
-}
-
-// contract(x, w) * c = contract(x, w * c)
-static Node *scale_into_weights(Graph *to, Node *n) {
-  if (!(n->op->flags & FlagMul) || n->nin != 2) return NULL;
-  Node *y = n->in[0], *c = n->in[1];
-  if (y->op->cls != OpContract || y->uses > 1 || !c->fixed || !y->in[1]->fixed) return NULL;
-  if (!type_same_shape(&y->type, &n->type) || !factor_fits(y, c)) return NULL;
-  Node *factor = weight_factor(to, y, c);
-  if (!factor) return NULL;
-  Node *in[2] = {y->in[0], binary(to, n->op, y->in[1], factor, n)};
-  return simp_make(to, y->op, 2, in, &y->attr, y);
-}
-
-// Taps [*first, *end) of a filter reach the image somewhere, along dimension 2 + i.
-static void useful_taps(const Node *n, int i, int64_t *first, int64_t *end) {
-  const Attr *a = &n->attr;
-  *first = *end = 0;
-  for (int64_t r = 0; r < node_window(n, i); r++) {
-    bool reaches = false;
-    for (int64_t p = 0; p < n->type.dim[2 + i] && !reaches; p++) {
-      int64_t at = p * a->stride[i] - a->pad[i] + r * a->dilation[i];
-      reaches = at >= 0 && at < n->in[0]->type.dim[2 + i];
-    }
-    if (reaches && *end == 0) *first = r;
-    if (reaches) *end = r + 1;
-  }
-}
-
-// Taps that only ever see padding are cut from the filter: 8 of 9 on a map of one pixel.
-static Node *drop_taps(Graph *to, Node *n) {
-  if (n->op->cls != OpContract || n->op->form != FormConv) return NULL;
-  Node *w = n->in[1];
-  Attr attr = n->attr, cut = {.ends = {w->type.dim[0], w->type.dim[1]}};
-  bool fewer = false;
-  for (int i = 0; i < 2; i++) {
-    int64_t first, end, taps = node_window(n, i);
-    useful_taps(n, i, &first, &end);
-    attr.pad[i] -= first * attr.dilation[i];
-    attr.pad[i + 2] -= (taps - end) * attr.dilation[i];
-    if (first == end || attr.pad[i] < 0 || attr.pad[i + 2] < 0) return NULL;
-    cut.dims[2 + i] = first, cut.ends[2 + i] = end;
-    fewer = fewer || end - first < taps;
-  }
-  if (!fewer) return NULL;
-  Node *in[2] = {n->in[0], simp_make(to, op_need(to->c, "slice"), 1, &w, &cut, w)};
-  return simp_make(to, n->op, 2, in, &attr, n);
-}
-
-static SimpRule *const always[] = {fold_constants, drop_identity, join_moves};
-static SimpRule *const rules[] = {
-    fixed_second,     subtract_to_add, join_fixed,         scale_into_weights,
-    drop_taps,        sum_outside,     sum_joins_variance, sum_joins_exponentials,
-    broadcast_late,   reshape_last,    sum_joins_product,  pads_to_concat,
-    batches_last,     reduce_inside,   weights_first,      turned_product,
-    concat_simpler,   powers_plain,    scores_turned,      batches_apart,
-    nan_of_row,       weights_apart,   scale_behind,       sum_inside,
-    repeats_read,     rows_apart,      rows_summed,        products_joined,
-    memories_whole,   memories_summed, concat_apart,       slice_apart,
-    batches_in_order, powers_factored, weights_cut,        grids_last,
-    parts_summed,     sums_once,       choice_mapped,      choice_plain,
-    lowest_hidden,    window_reduced,  reduced_once,       window_mapped,
-    permute_behind,   permute_last,
+// Not for `unfused`, which shows the model as written. In the order in which they are tried; each
+// rule states its conditions. c: a fixed value; v: values of attention; e: an exponential of
+// scores; p: a softmax.
+static const Rule rules[] = {
+    {fixed_second, kMoved},           // c + x = x + c
+    {subtract_to_add, kMoved},        // x - c = x + (-c)
+    {join_fixed, kMoved},             // (x + c1) * c2 = x * c2 + c1 * c2
+    {scale_into_weights, kMoved},     // contract(x, w) * c = contract(x, w * c)
+    {drop_taps, kMoved},              // filter taps that only see padding
+    {sum_outside, kMoved},            // sum(x * c) = sum(x) * c, sum(-x) = -sum(x)
+    {sum_joins_variance, kMoved},     // sum((y - mean(y))^2) = var(y) * count
+    {sum_joins_exponentials, kMoved}, // sum(exp(x - max(x))) in the sweep that finds max(x)
+    {broadcast_late, kMoved},         // a map broadcasts its operands itself
+    {reshape_last, kMoved},           // f(reshape(x)) = reshape(f(x))
+    {sum_joins_product, kMoved},      // sum over k of w (a v^T) = sum over n of a (w v)
+    {pads_to_concat, kMoved},         // pad(a) + pad(b) = concat(a, b)
+    {batches_last, kMoved},           // matmul(reshape(a), reshape(b)) = reshape(matmul(a, b))
+    {reduce_inside, kMoved},          // reduce(reshape(x)) = reshape(reduce(x)), of batches
+    {weights_first, kMoved},          // a w = (w^T a^T)^T
+    {turned_product, kMoved},         // (a b)^T = b^T a^T
+    {concat_simpler, kMoved},         // concats of parts, of maps, of one value
+    {powers_plain, kMoved},           // exp(log(x)) = x, pow(2, x) = exp(x log(2))
+    {scores_turned, kMoved},          // softmax of (q k^T)^T
+    {batches_apart, kSeen},           // reshape(q k^T) = reshape(q) reshape(k)^T, of batches
+    {nan_of_row, kMoved},             // where(isnan(p), 0, p) is decided once a row
+    {weights_apart, kMoved},          // (p1 + p2) v = p1 v + p2 v
+    {scale_behind, kMoved},           // (a c) b = (a b) c
+    {sum_inside, kMoved},             // (e v) / sum(e) = (e / sum(e)) v
+    {repeats_read, kMoved},           // matmul(expand(a), b) reads a once for its batches
+    {rows_apart, kMoved},             // the same of rows that were joined
+    {rows_summed, kMoved},            // a^T b of joined rows = a sum of such products
+    {products_joined, kMoved},        // softmax(a b + c d) = softmax(concat(a, c) concat(b, d))
+    {memories_whole, kMoved},         // slices of p of several key segments
+    {memories_summed, kMoved},        // p1 v1 + p2 v2 = concat(p1, p2) concat(v1, v2)
+    {concat_apart, kMoved},           // concat of reshaped products = reshape of their concat
+    {slice_apart, kMoved},            // slice of a reshaped product = reshape of its slice
+    {batches_in_order, kMoved},       // products whose batches are permuted
+    {powers_factored, kMoved},        // a e + b e = (a + b) e
+    {weights_cut, kMoved},            // p[some batches] = softmax of these batches
+    {grids_last, kSeen},              // softmax(reshape(scores)) = reshape(softmax(scores))
+    {parts_summed, kMoved},           // sums of score gradients by row and column of a grid
+    {sums_once, kMoved},              // (p m) / sum(p m) = (e m) / sum(e m)
+    {choice_mapped, kMoved},          // f(where(c, A, B)) = where(c, f(A), f(B)), of constants
+    {choice_plain, kMoved},           // where(c, true, false) = c
+    {lowest_hidden, kMoved},          // the lowest float among scores = minus infinity
+    {window_reduced, kMoved},         // pooling without overlap = a reduction
+    {reduced_once, kMoved},           // sum(sum(x, 1), 2) = sum(x, {1, 2})
+    {window_mapped, kMoved},          // f(windows(x)) = windows(f(x))
+    {permute_behind, kMoved},         // reduce(permute(x)) = permute(reduce(x))
+    {permute_last, kMoved},           // f(permute(x)) = permute(f(x))
 };
 
 static_assert(LENGTH(rules) <= kMostRules, "a place for each rule");
-
-// How often a rule may make what it applies to itself: rules that move others through a graph do at
-// each node, those that see scores in other shapes could go on without end, from one to the other.
-static int most_nested(SimpRule *rule) {
-  enum { kSeen = 4, kMoved = 1000 };
-  return rule == grids_last || rule == batches_apart ? kSeen : kMoved;
-}
 
 // What the rule gives, unless it would compute in another dtype what n or a map of n computes: u8
 // where operands that have moved made i32 of it.
@@ -392,21 +168,21 @@ static Node *apply_rule(Graph *to, Node *n, SimpRule *rule) {
   Node *better = rule(to, n);
   bool other = known->other != before;
   known->other = before;
-  return better && !other && same_arithmetic(better->type.dtype, n->type.dtype) ? better : NULL;
+  bool same = better && !other && simp_same_arithmetic(better->type.dtype, n->type.dtype);
+  return same ? better : NULL;
 }
 
 static Node *apply(Graph *to, Node *n) {
-  for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
-    Node *better = apply_rule(to, n, always[i]);
+  for (size_t i = 0; i < LENGTH(always); i++) {
+    Node *better = apply_rule(to, n, always[i].rule);
     if (better) return better;
   }
-  // Not for `unfused`, which shows the model as written.
   bool algebra = strcmp(to->c->options.lowering, "unfused") != 0;
   int *nested = ((Known *)to->scratch)->nested;
   for (size_t i = 0; algebra && i < LENGTH(rules); i++) {
-    if (nested[i] == most_nested(rules[i])) continue;
+    if (nested[i] == rules[i].limit) continue;
     nested[i]++;
-    Node *better = apply_rule(to, n, rules[i]);
+    Node *better = apply_rule(to, n, rules[i].rule);
     nested[i]--;
     if (better) return better;
   }
@@ -418,8 +194,8 @@ Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, c
   n->uses = 1;
   if (op->form == MoveReshape && op->cls == OpMove) n->type.rank = like->type.rank;
   shape_infer(to->c, n);
-  bool other = op == like->op && op->cls == OpMap &&
-               !same_arithmetic(n->type.dtype, like->type.dtype);
+  bool other =
+      op == like->op && op->cls == OpMap && !simp_same_arithmetic(n->type.dtype, like->type.dtype);
   Node *better = apply(to, n), *made = better ? better : simp_intern(to, n);
   if (other && !simp_is_const(made)) ((Known *)to->scratch)->other++;
   return made;
@@ -464,19 +240,28 @@ static Graph *simplified(Graph *g, Node *(*rewrites)(Graph *, Node *, Node **)) 
   return graph_copy(to); // without what the rules left behind
 }
 
-static bool has_memories(const Graph *g) {
-  bool found = !strcmp(g->c->options.lowering, "fused") && !g->c->options.no_flash;
+static bool has_memories(Graph *g) {
+  bool found = !g->c->options.no_flash;
   int i = 0;
   while (found && i < g->nnodes && !memories_beside(g->nodes[i])) i++;
   return found && i < g->nnodes;
 }
 
-// Needs: types. Gives: the same outputs from fewer nodes. Breaks nothing. Scores of memories are
-// joined when all that reads parts of their weights has been rewritten.
+// Walks after the first one, each of a fused graph that needs it: these rules ask how often a value
+// is used, and see a graph that the rules above have left.
+static const struct Walk {
+  bool (*needed)(Graph *g);
+  Node *(*rewrites)(Graph *, Node *, Node **);
+} walks[] = {
+    {has_memories, rewrite_memories}, // scores of several key segments under one softmax
+    {permutes_go, rewrite},           // permutes that cancel out with later ones
+    {rows_may_be_cut, rewrite_cut},   // rows of which only a part is read
+};
+
+// Needs: types. Gives: the same outputs from fewer nodes. Breaks nothing.
 void simp_pass(Compiler *c) {
   c->graph = simplified(c->graph, rewrite);
-  if (has_memories(c->graph)) c->graph = simplified(c->graph, rewrite_memories);
   bool fused = !strcmp(c->options.lowering, "fused");
-  if (fused && permutes_go(c->graph)) c->graph = simplified(c->graph, rewrite);
-  if (fused && rows_may_be_cut(c->graph)) c->graph = simplified(c->graph, rewrite_cut);
+  for (size_t i = 0; fused && i < LENGTH(walks); i++)
+    if (walks[i].needed(c->graph)) c->graph = simplified(c->graph, walks[i].rewrites);
 }

@@ -19,6 +19,11 @@ bool simp_is_const(const Node *n);
 Node *simp_with(Graph *to, const char *op, Node *x, double number); // x op number, of x's dtype
 Node *simp_index(Graph *to, int axis, const Type *shape, const Node *like); // positions along it
 
+bool simp_same_arithmetic(Dtype a, Dtype b);
+
+SimpRule drop_identity, join_moves, broadcast_late, pads_to_concat, fixed_second, subtract_to_add,
+    join_fixed, scale_into_weights, drop_taps; // simp_algebra.c
+
 SimpRule fold_constants; // simp_fold.c
 // What map n makes of these numbers; false: its `ref` cannot tell.
 bool fold_map(Compiler *c, const Node *n, const double *in, double *v);
@@ -49,7 +54,7 @@ SimpRule batches_in_order, rows_summed, concat_apart, slice_apart, weights_cut; 
 SimpRule powers_plain, powers_factored, nan_of_row, weights_apart, scale_behind, sum_inside,
     sums_once, repeats_read, products_joined; // simp_scores.c
 SimpRule permute_behind, permute_last; // simp_permuted.c
-bool permutes_go(Graph *);
+bool permutes_go(Graph *g); // marks the permutes that vanish (Node.undone)
 SimpRule scores_turned; // simp_turned.c
 SimpRule window_mapped; // simp_windows.c
 const Node *turned_reduced(const Node *n, int *left); // rows of scores that maps make n of; null
@@ -67,7 +72,7 @@ bool grid_seen_as(const Type *x, const Type *full, const Type *as, int64_t *dims
 Node *scores_expanded(Graph *to, Node *x, const Type *shape);
 
 SimpRule rows_cut; // simp_cut.c: when uses are known, those of a graph that rules have left
-bool rows_may_be_cut(const Graph *g);
+bool rows_may_be_cut(Graph *g);
 
 SimpRule memories_whole, memories_summed, memories_joined; // simp_memories.c
 bool memories_beside(const Node *n); // does n put scores of several memories beside each other?

@@ -117,7 +117,7 @@ Node *rows_cut(Graph *to, Node *n) {
   return find_inner(&c) ? make(&c, n->in[0]) : NULL;
 }
 
-bool rows_may_be_cut(const Graph *g) {
+bool rows_may_be_cut(Graph *g) {
   int i = 0;
   while (i < g->nnodes && !drops_half(g->nodes[i])) i++;
   return i < g->nnodes;
