@@ -1,4 +1,4 @@
-// base.c: arenas, growing text, words, embedded files.
+// base.c: arenas, string buffers, nearest words, embedded files.
 #include "base.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ struct Arena {
 };
 
 enum { kBlockBytes = 1 << 18 };
-const int64_t arena_most = 1 << 30; // a model of two million nodes
+const int64_t arena_most = 1 << 30; // enough for a model of two million nodes
 
 Arena *arena_new(void (*full)(void *user), void *user) {
   Arena *arena = base_alloc(1, sizeof *arena);
@@ -75,7 +75,7 @@ char *arena_dup(Arena *arena, const char *text) {
 }
 
 void *arena_grow(Arena *arena, void *list, int count, size_t size) {
-  if (count & (count - 1)) return list; // a power of two: full
+  if (count & (count - 1)) return list; // count is not a power of two: not full
   void *grown = arena_alloc(arena, size * (size_t)(count ? count * 2 : 1));
   return count ? memcpy(grown, list, size * (size_t)count) : grown;
 }
@@ -115,7 +115,7 @@ void buffer_free(Buffer *b) {
   *b = (Buffer){0};
 }
 
-// ---- ours ---------------------------------------------------------------------------------------
+// ---- errors and arithmetic --------------------------------------------------------------------
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -143,7 +143,7 @@ void die(const char *format, ...) {
   abort();
 }
 
-// Edit distance of two words, at most `limit` counted (words are short: a row on the stack).
+// Edit distance of two words, cut off at `limit` (words are short: one row on the stack).
 static int distance(const char *a, const char *b) {
   enum { kMost = 63 };
   int row[kMost + 1], na = (int)strlen(a), nb = (int)strlen(b);
@@ -163,11 +163,11 @@ static int distance(const char *a, const char *b) {
   return row[nb];
 }
 
-// The candidate closest to `word`, or null when none is close: "did you mean".
+// The candidate closest to `word` for "did you mean", or NULL if none is close.
 const char *text_nearest(const char *word, const char *const *candidates, int count) {
   const char *best = NULL;
   int length = (int)strlen(word), least = length / 3 + 2;
-  if (least > length / 2 + 1) least = length / 2 + 1; // of a short word half must stay
+  if (least > length / 2 + 1) least = length / 2 + 1; // half of a short word must match
   for (int i = 0; i < count; i++) {
     int d = distance(word, candidates[i]);
     if (d < least) least = d, best = candidates[i];

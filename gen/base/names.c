@@ -1,4 +1,4 @@
-// names.c: one meaning for every identifier of a kernel, or of a plan.
+// names.c: unique identifiers of a kernel or of a plan.
 #include "base.h"
 
 #include <ctype.h>
@@ -7,9 +7,9 @@
 
 typedef struct Word {
   const char *text;
-  int next;            // the number that its next bearer tries
+  int next;            // suffix to try next for this word
   bool taken;          // by names_take
-  struct Word *before; // the one taken before it
+  struct Word *before; // previously taken word
   UT_hash_handle hh;
 } Word;
 
@@ -32,7 +32,7 @@ static Word *find(Names *names, const char *text) {
   return w;
 }
 
-// Blocks of uthash's own come from the arena too: a table is never freed singly.
+// uthash allocates from the arena too: tables are never freed singly.
 #undef uthash_malloc
 #undef uthash_free
 #define uthash_malloc(size) arena_alloc(names->arena, size)
@@ -54,12 +54,12 @@ static bool is_word(char c) {
   return isalnum((unsigned char)c) || c == '_';
 }
 
-// Does the line hold Lua of a template, whose strings may be code?
+// True if the line holds template Lua, whose strings may contain code.
 static bool has_lua(const char *line) {
   return !strncmp(line, "//@", 3) || memmem(line, strcspn(line, "\n"), "$(", 2);
 }
 
-// What is in strings and comments of the line is none of its words.
+// Skips a string or comment, whose words are not identifiers.
 static const char *skip_quoted(const char *text) {
   if (text[0] == '/' && text[1] == '/') return text + strcspn(text, "\n");
   if (*text != '"') return text;
@@ -85,8 +85,8 @@ void names_reserve_words(Names *names, const char *text) {
   }
 }
 
-// Keywords of C++20, and what is a macro or a variable in every kernel: CUDA's built-ins, and what
-// C's headers and host compilers define (a kernel is C++ of the host on libcusim).
+// Keywords of C++20, and macros or variables present in every kernel: CUDA built-ins, and names of
+// C's headers and host compilers (on libcusim a kernel is host C++).
 void names_reserve_cpp(Names *names) {
   static const char words[] =
       "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t "
@@ -110,8 +110,8 @@ void names_reserve_cpp(Names *names) {
   names_reserve_words(names, words);
 }
 
-// Letters, digits and _; no digit or _ in front, which C++ keeps for itself, nor what libcusim's
-// macros begin with.
+// Letters, digits and _; does not begin with a digit or _ (reserved in C++), nor with the prefix of
+// libcusim's macros.
 static const char *identifier(Names *names, const char *text) {
   char *word = arena_printf(names->arena, "v%s", text);
   for (char *s = word; *s; s++)
@@ -138,7 +138,7 @@ const char *names_take(Names *names, const char *wanted) {
 }
 
 bool names_has(const Names *names, const char *word) {
-  Names *n = (Names *)names; // uthash's macros look, and change nothing
+  Names *n = (Names *)names; // uthash macros lack const, but only look up
   return find(n, word) || (n->reserved && find(n->reserved, word));
 }
 

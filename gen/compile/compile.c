@@ -1,10 +1,10 @@
-// compile.c: runs the passes in the order of their table, checking the graph between them.
+// compile.c: runs the passes in the order of their table and verifies the graph after each.
 #include "compile.h"
 
 #include <ctype.h>
 #include <string.h>
 
-// Facts about the graph that passes need and give.
+// Facts about the graph that passes require (needs), establish (gives) and destroy (breaks).
 enum Fact {
   HasTypes = 1,
   HasDtypes = 2,
@@ -15,8 +15,8 @@ enum Fact {
   HasSources = 64
 };
 
-// Fixed is what depends on constants and on parameters that no entry updates: an update may come
-// after the parameter's uses.
+// Fixed values depend only on constants and on parameters that no entry updates: an update may run
+// after other uses of the parameter.
 static void find_fixed(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
@@ -55,7 +55,7 @@ const Pass compile_passes[] = {
     {NULL, NULL, 0, 0, 0},
 };
 
-// The model's name as a C identifier: the file's, without folder and .lua.
+// The model's name as a C identifier: file name without folder and extension.
 static const char *model_name(Compiler *c, const char *path) {
   const char *slash = strrchr(path, '/');
   char *name = arena_dup(c->arena, slash ? slash + 1 : path);
@@ -81,9 +81,9 @@ static void too_large(void *user) {
   Compiler *c = user;
   long long most = arena_most >> 20;
   if (c->error->code) return;
-  c->error->code = ExitUsage; // once, though the line below may need memory
+  c->error->code = ExitUsage; // set first: err_at below may allocate and get here again
   Loc at = front_here(c->lua);
-  if (at.file) // it is still being read
+  if (at.file) // the model file is still running
     err_at(c, at, "the model is too large here: it needs more than %lld MB", most);
   err_code(c, ExitUsage, "%s: the model is too large: compiling it needs more than %lld MB",
            c->options.model, most);
@@ -113,13 +113,13 @@ static int64_t arena_bytes(Compiler *c) {
 static int too_much(const Options *o, int64_t least, Error *err) {
   return err_set(
       err, ExitUsage,
-      "%s: the values between its kernels take at least %lld bytes, --memory says %lld; a "
+      "%s: the values between its kernels need at least %lld bytes, but --memory is %lld; a "
       "smaller batch needs less",
       o->model, (long long)least, (long long)o->memory);
 }
 
-// The least that is computed again, from nothing on, for an arena of o->memory; all: as much as
-// makes it smallest, which may be less than there is, since making a value again takes memory, too.
+// Finds the lowest recomputation level whose arena fits o->memory. `all`: the level with the
+// smallest arena, which may not be the last, since recomputed values need memory too.
 static int compile_within(Compiler *c, Options *o, bool more, bool all, Error *err) {
   int code = compile_once(c, o, err), best = o->level;
   if (code) return code;
@@ -143,7 +143,7 @@ int compile_model(Compiler *c, const Options *options, Error *err) {
        none = options->recompute && !strcmp(options->recompute, "none");
   Options o = *options;
   if (!o.memory && !all) return compile_once(c, &o, err);
-  o.stage = NULL; // the whole plan tells how much memory it takes
+  o.stage = NULL; // the whole plan is needed to know the arena size
   int code = compile_within(c, &o, !none, all, err);
   if (code || !options->stage) return code;
   compile_close(c);

@@ -1,10 +1,10 @@
-// gradients.c: `grad` of the rows that a model file declares, against central differences of `ref`.
+// gradients.c: checks the gradient of user-defined ops against central differences of `ref`.
 //
-// A row becomes a graph of its own: y, and the gradient of each input, of a table of points that
-// the oracle evaluates at once, in double. Each point stands there as it is and moved along each
-// column by four steps. Where these steps tell different slopes (a kink, a jump, rounding), or
-// leave what ref is defined for, the point says nothing. A column is an input of a map, an element
-// of what a reduction reduces.
+// Each row becomes a graph of its own: y and the gradient of each input, over a table of points
+// that the oracle evaluates in double at once. For each point the table holds the point itself and
+// four steps along each column. Points where the steps disagree on the slope (a kink, a jump,
+// rounding), or leave the domain of `ref`, are ignored. A column is an input of a map, or an
+// element of a reduced row.
 #include "compile.h"
 
 #include <lauxlib.h>
@@ -19,10 +19,10 @@ typedef struct Trial {
   Compiler *c;
   const Op *op;
   Graph *g;
-  int width, columns, cases; // elements of an input's row; all of them; rows of the table a point
-  Node *in[MaxInputs];       // (points * cases, width)
-  Node *ones, *whole;        // of the shape of y (points * cases, 1), and of an input
-  Node *y, *grad[MaxInputs]; // grad: null where the row gives nil
+  int width, columns, cases; // elements per input row; columns of all inputs; table rows per point
+  Node *in[MaxInputs];       // shape (points * cases, width)
+  Node *ones, *whole;        // of the shape of y, (points * cases, 1), and of an input
+  Node *y, *grad[MaxInputs]; // grad: NULL if the row returns nil
   double **value;
 } Trial;
 
@@ -42,18 +42,18 @@ static Node *add_op(Trial *t, const Op *op, int nin, Node **in) {
   return n;
 }
 
-// ---- what the row says -------------------------------------------------------------------------
+// ---- reading the row -------------------------------------------------------------------------
 
-// The gradient on top of the stack in the shape of an input; null: nil.
+// The gradient on top of the Lua stack, reshaped like input i; NULL for nil.
 static Node *read_gradient(Trial *t, int i) {
   if (lua_isnil(t->c->lua, -1)) return NULL;
   Node **given = luaL_testudata(t->c->lua, -1, kTensorType);
   if (!given)
-    err_at(t->c, t->op->loc, "op '%s': its grad gives a %s for input %d, not a tensor", t->op->name,
-           luaL_typename(t->c->lua, -1), i + 1);
+    err_at(t->c, t->op->loc, "op '%s': its grad returns a %s for input %d, expected a tensor",
+           t->op->name, luaL_typename(t->c->lua, -1), i + 1);
   Node *n = add_op(t, op_need(t->c, "mul"), 2, (Node *[]){*given, t->whole});
   if (!type_same_shape(&n->type, &t->whole->type))
-    err_at(t->c, t->op->loc, "op '%s': its grad gives %s for input %d of %s", t->op->name,
+    err_at(t->c, t->op->loc, "op '%s': its grad returns %s for input %d of %s", t->op->name,
            type_shape(&(*given)->type).s, i + 1, type_shape(&t->whole->type).s);
   return n;
 }
@@ -69,7 +69,7 @@ static void call_grad(Trial *t) {
     err_at(t->c, t->op->loc, "op '%s': its grad fails: %s", t->op->name, lua_tostring(lua, -1));
   if (lua_gettop(lua) - top < nin)
     err_at(t->c, t->op->loc,
-           "op '%s': its grad gives %d of %d gradients; nil is that of a constant",
+           "op '%s': its grad returns %d of %d gradients; return nil for a constant",
            t->op->name, lua_gettop(lua) - top, nin);
   lua_settop(lua, top + nin);
   for (int i = nin - 1; i >= 0; i--) {
@@ -90,10 +90,10 @@ static void build(Trial *t) {
   call_grad(t);
 }
 
-// ---- its values --------------------------------------------------------------------------------
+// ---- points and evaluation --------------------------------------------------------------------
 
-// Of both signs, the more the smaller, none on a kink that a model writes down; no two columns
-// alike. The fractions of multiples of these numbers spread evenly.
+// Points of both signs, denser near 0, not on typical kinks, and different for each column:
+// fractions of multiples of these numbers are evenly spread.
 static double at_point(int point, int column) {
   static const double step[kReduced] = {0.856674883854503, 0.733891856627126, 0.628706721055154,
                                         0.538597222587134};
@@ -108,13 +108,14 @@ static double at_row(const Trial *t, int row, int column) {
   return move >= 0 && move / kMoves == column ? x + moves[move % kMoves] : x;
 }
 
-static void fill(const Trial *t, const Node *n, int first) { // first: its column; -1: ones
+// `first`: its first column; -1: fill with ones
+static void fill(const Trial *t, const Node *n, int first) {
   int width = (int)n->type.dim[1], count = kPoints * t->cases * width;
   double *x = t->value[n->id] = base_alloc((size_t)count, sizeof *x);
   for (int i = 0; i < count; i++) x[i] = first < 0 ? 1 : at_row(t, i / width, first + i % width);
 }
 
-// False: the row's grad reads what only a run has.
+// False if the row's grad reads values that exist only in a run.
 static bool evaluate(Trial *t) {
   for (int i = 0; i * t->width < t->columns; i++) fill(t, t->in[i], i * t->width);
   fill(t, t->ones, -1);
@@ -128,19 +129,19 @@ static bool evaluate(Trial *t) {
   return true;
 }
 
-// ---- the comparison ----------------------------------------------------------------------------
+// ---- the comparison ---------------------------------------------------------------------------
 
 static bool is_near(double a, double b) {
   return fabs(a - b) <= 1e-5 + 1e-3 * fabs(b);
 }
 
-// The slope of y along a column at a point; false: there is none to be told.
+// Slope of y along a column at a point; false if it is not well defined.
 static bool slope(const Trial *t, int point, int column, double *s) {
   const double *y = t->value[t->y->id] + point * t->cases, *moved = y + 1 + kMoves * column;
   double up = (moved[0] - *y) / moves[0], down = (moved[1] - *y) / moves[1];
   *s = (moved[0] - moved[1]) / (moves[0] - moves[1]);
   double wide = (moved[2] - moved[3]) / (moves[2] - moves[3]);
-  return isfinite(*s) && is_near(up, down) && is_near(wide, *s); // NaN is near nothing
+  return isfinite(*s) && is_near(up, down) && is_near(wide, *s); // false for NaN
 }
 
 static const char *point_text(const Trial *t, int point) {
@@ -160,7 +161,8 @@ typedef struct Mismatch {
   double want, got;
 } Mismatch;
 
-// The first point where the gradient by a column is not the slope; several must say so.
+// Finds the first point where the gradient along a column is not the slope; true if several points
+// differ.
 static bool differs(const Trial *t, int column, Mismatch *m) {
   int wrong = 0;
   double want;
@@ -176,8 +178,8 @@ static bool differs(const Trial *t, int column, Mismatch *m) {
 
 static void report(const Trial *t, const Mismatch *m) {
   err_at(t->c, t->op->loc,
-         "op '%s': at (%s) its grad gives %g%s, differences of its ref %g; a gradient that is to "
-         "be another is a rule of nn.custom_gradient",
+         "op '%s': at (%s) its grad returns %g%s, but differences of its ref give %g; for another "
+         "gradient use nn.custom_gradient",
          t->op->name, point_text(t, m->point), m->got, of_input(t, m->column), m->want);
 }
 
@@ -196,7 +198,7 @@ static void check_row(Compiler *c, const Op *op) {
   if (wrong) report(&t, &m);
 }
 
-// The oracle follows what a reduction's functions do to one value, for all of them.
+// Reductions must be traceable, because the oracle runs their functions elementwise.
 static void check_reduction(Compiler *c, const Op *op) {
   if (program_of(c, op)->ok) return;
   err_at(c, op->loc,

@@ -1,6 +1,6 @@
-// templates.c: the table of templates: how a group of nodes becomes one kernel. A template has its
-// facts here, a row each: what may be fused with it (fuse/), its schedule (sched/), its text
-// (emit/), what its results are held to (oracle/). CLASS
+// templates.c: the table of templates, one kind of kernel each. A row names the template's
+// functions in fuse/ (what may be fused), sched/ (schedules), emit/ (text) and oracle/ (error
+// bounds). CLASS
 #include "compile.h"
 
 const Template compile_templates[] = {

@@ -1,4 +1,4 @@
-// error.c: the user's mistakes, with the line of the model that they are in.
+// error.c: user errors, reported with file, line and the source line.
 #include "ir.h"
 
 #include <lauxlib.h>
@@ -20,7 +20,7 @@ static void quote_line(Error *err, const char *path, int line) {
   fclose(file);
 }
 
-// Leaves to whoever waits: the Lua call under way, or the driver.
+// Returns to the innermost handler: the running Lua call, or the driver's setjmp.
 static void leave(Compiler *) __attribute__((noreturn));
 static void leave(Compiler *c) {
   if (c->in_lua) {

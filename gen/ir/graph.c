@@ -1,5 +1,5 @@
-// graph.c: nodes and graphs, and the walk that rewrites them. Nodes stand in topological order:
-// an input always has a smaller id than its user.
+// graph.c: building, rewriting and verifying graphs. Nodes are in topological order: an input
+// always has a smaller id than its users.
 #include "ir.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ Graph *graph_new(Compiler *c, const char *model) {
   return g;
 }
 
-// Adds a node. Its place in the model (name, loc, call, written) is taken from `like`, when given;
-// its type is left to shape_infer.
+// Adds a node. Its model position (name, loc, call, written) and pass flags are copied from `like`
+// unless that is NULL; shape_infer computes its type.
 Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like) {
   Node *n = arena_alloc(g->arena, sizeof *n);
   n->id = g->nnodes;
@@ -38,7 +38,7 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
   return g->nodes[g->nnodes++] = n;
 }
 
-// The node of this rank that moves `in` so: one for all that read it so.
+// A move of `in` with these attributes: an existing node if there is one, else a new one.
 Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr) {
   const Op *move = op_need(g->c, op);
   for (int i = 0; i < g->nnodes; i++) {
@@ -70,7 +70,7 @@ void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry) {
   g->updates[g->nupdates++] = (Update){state, value, loc, entry, false};
 }
 
-// Node.uses of live nodes; 0 marks the dead.
+// Recomputes Node.uses; dead nodes have 0.
 void graph_count_uses(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) g->nodes[i]->uses = 0;
   for (int i = 0; i < g->noutputs; i++) g->outputs[i].node->uses++;
@@ -85,8 +85,9 @@ static bool stays_unused(const Node *n) {
   return n->op->cls == OpSource && (n->op->form == SourceInput || n->updated);
 }
 
-// A new graph in which each live node is what `rewrite` makes of it: a node of the new graph, found
-// or added. Inputs are handed over already rewritten. Inputs of the graph stay even when unused.
+// Builds a new graph in which each live node is replaced by the result of `rewrite`, a node of the
+// new graph (existing or added). `rewrite` gets the inputs already rewritten. Inputs and updated
+// sources are kept even if unused.
 Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in), void *scratch) {
   graph_count_uses(g);
   Graph *to = graph_new(g->c, g->model);
@@ -155,7 +156,7 @@ const Node *node_as_written(const Node *n) {
 
 static void verify_node(Graph *g, const Node *n, bool grouped) {
   if (n->op->nin >= 0 && n->nin != n->op->nin)
-    die("%%%d %s has %d inputs, wants %d", n->id, n->op->name, n->nin, n->op->nin);
+    die("%%%d %s has %d inputs, expects %d", n->id, n->op->name, n->nin, n->op->nin);
   for (int j = 0; j < n->nin; j++)
     if (n->in[j]->id >= n->id || g->nodes[n->in[j]->id] != n->in[j])
       die("%%%d %s: input %d is not an earlier node of this graph", n->id, n->op->name, j);
@@ -163,12 +164,12 @@ static void verify_node(Graph *g, const Node *n, bool grouped) {
   if (n->op->cls != OpSource) {
     shape_infer(g->c, &again);
     if (!type_same_shape(&again.type, &n->type))
-      die("%%%d %s: shape %s, its inputs give %s", n->id, n->op->name, type_shape(&n->type).s,
+      die("%%%d %s: shape %s, but its inputs imply %s", n->id, n->op->name, type_shape(&n->type).s,
           type_shape(&again.type).s);
   }
   unsigned seen = 0;
   for (int d = 0; d < n->type.rank; d++) seen |= 1u << n->type.order[d];
-  if (seen != (1u << n->type.rank) - 1) die("%%%d: its order is no permutation", n->id);
+  if (seen != (1u << n->type.rank) - 1) die("%%%d: its order is not a permutation", n->id);
   if (grouped && n->uses && n->op->cls != OpSource && !n->group && !n->placed)
     die("%%%d %s is in no group", n->id, n->op->name);
 }
@@ -180,9 +181,9 @@ void graph_verify(Graph *g, bool grouped) {
   }
   for (int i = 0; i < g->noutputs; i++)
     if (g->nodes[g->outputs[i].node->id] != g->outputs[i].node)
-      die("output '%s' is no node of this graph", g->outputs[i].name);
+      die("output '%s' is not a node of this graph", g->outputs[i].name);
   for (int i = 0; i < g->nupdates; i++)
     if (g->nodes[g->updates[i].value->id] != g->updates[i].value ||
         g->nodes[g->updates[i].state->id] != g->updates[i].state)
-      die("an update of '%s' is no node of this graph", g->updates[i].state->name);
+      die("an update of '%s' is not a node of this graph", g->updates[i].state->name);
 }

@@ -1,11 +1,11 @@
-// maps.c: contractions as index maps. A row of ops.lua says what axes each dimension of both
-// operands and of the result runs over (op.h); here its numbers are filled in from a node.
+// maps.c: contractions as index maps. The MapRow of an op (op.h) names the axes of each dimension
+// of the operands and the result; here the sizes and strides of one node are filled in.
 #include "ir.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// ---- the sizes of axes -------------------------------------------------------------------------
+// ---- the sizes of axes ------------------------------------------------------------------------
 
 static int64_t attr_value(const Node *n, const MapTerm *t) {
   const AttrField *f = &attr_fields[t->attr];
@@ -16,12 +16,13 @@ static const Type *tensor_type(const Node *n, int tensor) {
   return tensor == MapOut ? &n->type : &n->in[tensor]->type;
 }
 
-// Dimension d of a row's tensor is the last but so many of the node's.
+// Index in the node's tensor of dimension d of the row's tensor (rows omit leading dimensions).
 static int real_dim(const Maps *m, const MapRow *row, int tensor, int d) {
   return m->rank[tensor] - row->rank[tensor] + d;
 }
 
-// A dimension that one axis, or two joined ones, run over, gives their sizes; true: it was news.
+// Infers axis sizes from a dimension indexed by one axis, or by two joined ones. True if a size
+// became known.
 static bool learn_sizes(Maps *m, const MapRow *row, int tensor, int d) {
   const MapDim *dim = &row->dim[tensor][d];
   int64_t size = m->type[tensor]->dim[real_dim(m, row, tensor, d)];
@@ -43,7 +44,7 @@ static void find_sizes(Maps *m, const MapRow *row) {
   }
 }
 
-// ---- maps --------------------------------------------------------------------------------------
+// ---- maps -------------------------------------------------------------------------------------
 
 static void fill_dim(Maps *m, const Node *n, int tensor, int d) {
   const MapDim *dim = &n->op->maps->dim[tensor][d];
@@ -61,7 +62,7 @@ const char *maps_leading_name(int d) {
   return d < (int)LENGTH(names) ? names[d] : NULL;
 }
 
-// Dimensions before those of the row: an axis each, which an operand of size 1 there has not.
+// Adds a batch axis per leading dimension; operands of size 1 there are broadcast.
 static void add_leading(Maps *m, const MapRow *row) {
   int count = m->rank[MapOut] - row->rank[MapOut];
   for (int d = 0; d < count; d++) {
@@ -87,9 +88,9 @@ static AxisRole role_of(const Maps *m, int axis) {
   return a && b ? AxisBatch : a ? AxisM : AxisN;
 }
 
-// ---- phases ------------------------------------------------------------------------------------
+// ---- phases -----------------------------------------------------------------------------------
 
-// A map that is divided: of a row axis in steps of 1 and of a reduced axis, by `over`.
+// A divided index map: over `over`, of row axis `row` (step 1) and reduced axis `reduced`.
 typedef struct Division {
   int tensor, dim, row, reduced;
   int64_t over;
@@ -121,7 +122,7 @@ int maps_phases(const Node *n) {
   return count;
 }
 
-// Axis i counts from `begin` in steps of `step`, `size` of them.
+// Restricts axis i to begin, begin + step, ... (`size` positions).
 static void narrow_axis(Maps *m, int i, int64_t begin, int64_t step, int64_t size) {
   for (int t = 0; t < 3; t++)
     for (int d = 0; d < m->rank[t]; d++) {
@@ -131,8 +132,8 @@ static void narrow_axis(Maps *m, int i, int64_t begin, int64_t step, int64_t siz
   m->axis[i].size = size;
 }
 
-// Rows at distance `phase` from a multiple of v->over, with the reduced positions that leave no
-// rest.
+// Selects rows congruent to `phase` modulo v->over, and the reduced positions for which the
+// division is exact.
 static void take_phase(Maps *m, const Division *v, int64_t phase) {
   IndexMap *map = &m->dim[v->tensor][v->dim];
   int64_t rows = m->axis[v->row].size, reduced = m->axis[v->reduced].size, first = 0, step = 1;
@@ -163,7 +164,7 @@ Maps maps_of(const Node *n, int phase) {
   return m;
 }
 
-// ---- what passes ask ---------------------------------------------------------------------------
+// ---- queries ---------------------------------------------------------------------------
 
 int64_t maps_count(const Maps *m, AxisRole role) {
   int64_t count = 1;
@@ -207,8 +208,8 @@ bool maps_axis_leaves(const Maps *m, int tensor, int axis) {
   return false;
 }
 
-// The axis of rows whose position is that along dimension d of the result; less than 0: there is
-// none, or each of its positions has other zeros around the image.
+// The row axis that dimension d of the result runs over, or -1 if there is none or if its positions
+// differ in padding.
 static int row_axis(const Maps *m, int d) {
   const IndexMap *map = &m->dim[MapOut][d];
   int found = -1;
@@ -225,7 +226,7 @@ bool maps_part_rows(Maps *m, unsigned dims) {
   return true;
 }
 
-// Calls count(user, position) for each combination of the axes of a map.
+// Calls count(user, position) for each combination of the axes in `map`.
 static void each_position(const Maps *m, const IndexMap *map, int axis, int64_t at,
                           void (*count)(void *user, int64_t position), void *user) {
   while (axis < m->naxes && !map->by[axis]) axis++;
@@ -237,7 +238,7 @@ static void each_position(const Maps *m, const IndexMap *map, int axis, int64_t 
     each_position(m, map, axis + 1, at + i * map->by[axis], count, user);
 }
 
-typedef struct Reached { // of the positions of a dimension
+typedef struct Reached { // statistics of the positions along one dimension
   int64_t size, tried, inside, distinct;
   bool *hit;
 } Reached;
@@ -252,7 +253,7 @@ static void reach(void *user, int64_t position) {
   r->distinct++;
 }
 
-// Dimensions of one axis alone are read whole.
+// True if one axis covers the whole dimension, which is then read completely.
 static bool is_plain(const Maps *m, const IndexMap *map, int64_t size) {
   for (int i = 0; i < m->naxes; i++)
     if (map->by[i] == 1 && m->axis[i].size == size && !map->begin) return true;

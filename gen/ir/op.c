@@ -1,5 +1,5 @@
-// op.c: the table of ops. Each row is declared in Lua (ops.lua, or a model file) and kept here as
-// data, so that passes branch on class, form and flags.
+// op.c: lookup in the table of ops. Rows are declared in Lua (ops.lua, or a model file) and kept
+// here as data, so that passes branch on class, form and flags.
 #include "ir.h"
 
 #include <lauxlib.h>

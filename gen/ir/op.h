@@ -1,4 +1,4 @@
-// op.h: the facts of an op, one row of ops.lua: a part of ir.h.
+// op.h: the description of an op, one row of ops.lua: a part of ir.h.
 #ifndef NNGEN_OP_H
 #define NNGEN_OP_H
 
@@ -6,11 +6,11 @@
 #include "plan.h"
 
 typedef struct Loc {
-  const char *file; // as the user named it; null: made by a pass, or ours
+  const char *file; // as the user named it; NULL if created by a pass or by the compiler
   int line;
 } Loc;
 
-// CLASS: a pass branches on the class and flags of an op, never on its name. A new class has one
+// CLASS: passes branch on the class and flags of an op, never on its name. A new class needs one
 // row in each place marked with this word.
 typedef enum OpClass {
   OpSource,
@@ -25,11 +25,12 @@ typedef enum OpClass {
   OpClassCount
 } OpClass;
 
-// A constant and an index are expressions: they have no memory.
+// Constants and indices are expressions without memory.
 typedef enum { SourceInput, SourceParam, SourceConst, SourceIndex, SourceState } SourceKind;
-// How the shape of a contraction's result follows from its operands'.
+// How the result shape of a contraction follows from its operands.
 typedef enum ContractForm { FormMatmul, FormConv, FormConvData, FormConvFilter } ContractForm;
-// A gather reads by integers: row ids[i] of axis; along: the element ids[.., i, ..] of its own row.
+// Gather: result row i is input row ids[i] of the axis. Along: as torch.gather, element
+// ids[.., i, ..] of the same row.
 typedef enum MoveKind {
   MoveReshape,
   MovePermute,
@@ -41,57 +42,62 @@ typedef enum MoveKind {
   MoveAlong
 } MoveKind;
 
-// What a map computes in, and gives. Promoted: as PyTorch promotes its inputs' dtypes; a number of
-// the model, like 2 or 0.5, counts by its kind alone.
+// Dtype in which a map computes, and of its result. Promoted: as PyTorch promotes the inputs; a
+// literal of the model, like 2 or 0.5, matters only by its kind.
 typedef enum Typing {
-  TypeFloat,   // floats: integers are converted
-  TypeArith,   // the promoted dtype
-  TypeCompare, // in the promoted dtype; gives bool
-  TypeWhere,   // a bool, then the promoted dtype of the others
-  TypeLogic,   // bools
-  TypeConvert, // gives what its attribute says
-  TypeDraw,    // i32 to a float: a random number at a position
-  TypeWhole,   // i32, of integers alone
+  TypeFloat,   // float; integers are converted
+  TypeArith,   // promoted dtype
+  TypeCompare, // computes in the promoted dtype, returns bool
+  TypeWhere,   // first input bool, the others promoted
+  TypeLogic,   // bool
+  TypeConvert, // result: the dtype of its attribute
+  TypeDraw,    // i32 position to a random float
+  TypeWhole,   // i32; inputs must be integers
   TypingCount
 } Typing;
 
 enum OpFlag {
-  FlagCommutes = 1, // a op b = b op a
-  FlagAdd = 2,      // addition: what a scale distributes over
-  FlagMul = 4,      // multiplication: what moves into the weights of a contraction
-  FlagSub = 8,
-  FlagNeg = 16,
-  FlagCopy = 32,       // the identity; stays only where dtype or memory order change
-  FlagStop = 1024,     // a constant for derivatives
-  FlagExact = 8192,    // it rounds nothing: its result is a whole number, or one of its inputs
-  FlagWide = 128,      // its result wants more than 16 bits where it is stored
-  FlagExp = 256,       // the exponential
-  FlagMax = 512,       // of a reduction: the largest element
-  FlagDiv = 2048,      // division
-  FlagShrinks = 32768, // of large inputs it makes small results
-  FlagBounded = 65536, // its results are small, of any input
-  FlagPower = 131072,  // of its first input, the second one's
-  FlagLog = 262144,    // the natural logarithm
-  FlagOne = 524288, // of a reduction that combines more than values: of one element it is that one
-  FlagEqual = 16384,   // true where its inputs are equal
-  FlagOnline = 4096, // of a reduction: made of the largest element and the sum of exp(x - largest)
-  FlagLipschitz = 64 // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
+  // which operation it is
+  FlagAdd = 2,        // addition: scales distribute over it
+  FlagSub = 8,        // subtraction
+  FlagMul = 4,        // multiplication: may move into the weights of a contraction
+  FlagDiv = 2048,     // division
+  FlagNeg = 16,       // negation
+  FlagExp = 256,      // natural exponential
+  FlagLog = 262144,   // natural logarithm
+  FlagPower = 131072, // first input to the power of the second
+  FlagMax = 512,      // reduction: maximum
+  FlagEqual = 16384,  // true if its inputs are equal
+  FlagCopy = 32,      // identity; kept only where dtype or memory order change
+  FlagStop = 1024,    // stops gradients
+  // properties
+  FlagCommutes = 1,    // a op b = b op a
+  FlagExact = 8192,    // rounds nothing: the result is a whole number or one of the inputs
+  FlagWide = 128,      // its result needs more than 16 bits when stored
+  FlagShrinks = 32768, // maps large inputs to small results
+  FlagBounded = 65536, // results are small for any input
+  FlagLipschitz = 64,  // |f(x) - f(y)| <= sum of |x - y|: errors do not grow
+  FlagOne = 524288,    // reduction: reducing a single element returns it unchanged
+  FlagOnline = 4096    // reduction: a function of the maximum and the sum of exp(x - maximum)
 };
 
-// What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in
-// `element`, $1 is the element's value and $i its place among those that are reduced; in `combine`,
-// a.NAME and b.NAME are the accumulators of two parts; `append` is the same where all elements of b
-// are in places behind those of a. Threads may accumulate a run of some dozens of elements in
-// another way, which takes less (rows of ops.lua alone): `run` is another accumulator, `add` what
-// becomes of it when element $1 joins the run a, `join` of two runs, `whole` what this one is of
-// the run a. In all of them both.NAME is what those before it have become.
+// One accumulator of a reduction, as CUDA text; accumulators are joined in any order. In `element`
+// $1 is the element and $i its index among the reduced ones; in `combine` a.NAME and b.NAME are the
+// accumulators of two parts. run, add, join, whole: optional cheaper scheme for short runs of some
+// dozens of elements (rows of ops.lua only): both.NAME are accumulators already combined.
 typedef struct Accumulator {
-  const char *name, *type; // float, int
-  const char *init;        // of no element: the neutral one
-  const char *element, *combine, *append; // append null: it is no shorter than combine
-  const char *run, *add, *join, *whole; // null: of all accumulators, as there is no other way
-  double ref_init;                      // the same for the oracle
-  int ref;         // Lua reference: (accumulators.., value, place) -> the next of this one
+  const char *name;
+  const char *type;    // float, int
+  const char *init;    // neutral element
+  const char *element; // after one more element
+  const char *combine;
+  const char *append; // combine if all elements of b follow those of a; NULL: use combine
+  const char *run;    // struct of a run; NULL for all accumulators if there is no such scheme
+  const char *add;    // the run a after element $1
+  const char *join;   // of two runs
+  const char *whole;  // this accumulator, from the run a
+  double ref_init;    // init, for the oracle
+  int ref;            // Lua reference: (accumulators.., element, index) -> this accumulator
 } Accumulator;
 
 enum { kMostAccumulators = 4 };
@@ -102,39 +108,38 @@ typedef struct Monoid {
   Accumulator part[kMostAccumulators];
 } Monoid;
 
-bool monoid_same(const Monoid *a, const Monoid *b); // the same texts: they accumulate together
-bool monoid_wants_places(const Monoid *m);          // do its accumulators ask for $i?
+bool monoid_same(const Monoid *a, const Monoid *b); // equal texts: can share accumulators
+bool monoid_wants_places(const Monoid *m);          // does an accumulator use $i?
 
 // ---- contractions as index maps ----------------------------------------------------------------
 
-// The axis of the d-th dimension before those of a row; null: there are not so many.
+// Name of the axis of the d-th leading dimension, or NULL if there are not that many.
 const char *maps_leading_name(int d);
 
 enum { kMostAxes = 16, kMostTerms = 4, kMostMapDims = 4 };
 
-// What a row says of one dimension of a tensor: an index, as a sum of terms, maybe divided. A term
-// is an axis, an attribute, or the product of both.
+// The index along one dimension of a tensor: a sum of terms, optionally divided. A term is an axis,
+// an attribute, or their product.
 typedef struct MapTerm {
-  int axis; // of MapRow.axis; -1: none
-  int sign; // 1 or -1
-  int attr; // index of a field in attr_fields; -1: none
-  int element;
+  int axis;    // index in MapRow.axis, or -1
+  int sign;    // 1 or -1
+  int attr;    // index in attr_fields, or -1
+  int element; // of that attribute
 } MapTerm;
 
 typedef struct MapDim {
   int nterms;
   MapTerm term[kMostTerms];
-  bool joined;  // g:c, two axes as one: g times the size of c, plus c
-  MapTerm over; // the attribute that the sum is divided by, where it divides it; attr -1: none
+  bool joined;  // g:c, two axes as one dimension: g * size of c + c
+  MapTerm over; // the attribute that the sum is divided by (must divide it); attr -1: none
 } MapDim;
 
-// The operands a and b, and the result, of a sum of products: what axes their dimensions run over.
-// An axis of a and the result alone is a row (m), of b and the result a column (n), of a and b
-// reduced (k), of all a batch.
+// Axes of the dimensions of operands a, b and the result. An axis of a and the result is a row (m),
+// of b and the result a column (n), of a and b reduced (k), of all three a batch.
 typedef struct MapRow {
   int naxes;
   const char *axis[kMostAxes];
-  bool leading; // any number of dimensions before these, broadcast
+  bool leading; // any number of leading dimensions, broadcast
   int rank[3];
   MapDim dim[3][kMostMapDims];
 } MapRow;
@@ -142,32 +147,35 @@ typedef struct MapRow {
 typedef struct Op {
   const char *name;
   OpClass cls;
-  int form;            // SourceKind, ContractForm or MoveKind, by class
-  int nin;             // inputs; -1: one or more
-  unsigned flags;      // OpFlag
-  Typing typing;       // map
-  unsigned attrs;      // bit i: takes the i-th row of attr_fields
-  const char *cuda;    // expression over $1 $2 ..: a map's value, a reduction's combination
-  const char *wraps;   // the same of integers that may leave 32 bits; null: cuda is for them too
-  const char *narrow;  // map: the same where the result has 16 bits; null: cuda is for them too
-  const char *init;    // reduction, window: the neutral element, as CUDA text
+  int form;       // SourceKind, ContractForm or MoveKind, by class
+  int nin;        // inputs; -1: one or more
+  unsigned flags; // OpFlag
+  unsigned attrs; // bit i: has the i-th field of attr_fields
+  int flops;      // per element, for reports
+  // maps
+  Typing typing;
+  const char *cuda;   // CUDA expression in $1 $2 ..; reduction: combination of two values
+  const char *wraps;  // cuda for integers that may overflow 32 bits, or NULL
+  const char *narrow; // cuda for 16-bit results, or NULL
+  // reductions, windows, scans
+  const char *init;    // neutral element, as CUDA text
   double ref_init;     // the same for the oracle
-  const MapRow *maps;  // contraction
-  int last[3];         // contraction: the dimension that its tensors want innermost; -1: any
-  const Monoid *acc;   // reduction; rows of equal texts accumulate together
-  const Monoid *whole; // the same of integers, which gives i32; null: they are refused
-  const char *result;  // reduction: its value, of a.NAME
-  int ref_result;      // Lua reference: (accumulators..) -> the value; LUA_NOREF: the first
-  Dtype gives;         // reduction: of the result; DtF32: a float, stored as the policy says
-  int flops;           // per element, for the tables
-  int ref;             // Lua reference: the op on numbers (LUA_NOREF: none)
-  int grad;            // Lua reference: its gradient rule
-  bool user;           // declared by a model file
-  Loc loc;             // there
+  const Monoid *acc;   // accumulators
+  const Monoid *whole; // accumulators for integers (result i32); NULL: integers are rejected
+  const char *result;  // value computed from a.NAME
+  int ref_result;      // Lua reference: (accumulators..) -> value; LUA_NOREF: the first one
+  Dtype gives;         // result dtype; DtF32: a float, stored by the precision policy
+  // contractions
+  const MapRow *maps;
+  int last[3]; // preferred innermost dimension of a, b, result; -1: any
+  // Lua references
+  int ref;   // the op on numbers, or LUA_NOREF
+  int grad;  // gradient rule
+  bool user; // declared by a model file
+  Loc loc;   // where it is declared
 } Op;
 
-// Of moves: does one take each element of its input to one place, or away, as a slice; does it read
-// each from elsewhere, as a roll or a gather?
-bool op_scatters(const Op *op), op_gathers(const Op *op);
+bool op_scatters(const Op *op); // a move that sends each input element to at most one place
+bool op_gathers(const Op *op); // a move that reads each element from a computed place: roll, gather
 
 #endif

@@ -1,12 +1,12 @@
-// shape.c: the type of a node from the types of its inputs. Shapes are static. Runs as nodes are
-// made, so that a mistake is reported at the line of the model that makes it.
+// shape.c: type inference of one node from its inputs; all shapes are static. Runs when a node is
+// created, so that errors name the line of the model.
 #include "ir.h"
 
 #include <string.h>
 
 #define shape_of(n) (type_shape(&(n)->type).s)
 
-// NumPy's rule: aligned at the right, equal or 1.
+// NumPy broadcasting: shapes aligned at the right; sizes are equal or 1.
 static void infer_map(Compiler *c, Node *n) {
   Type t = {.dtype = DtF32};
   for (int i = 0; i < n->nin; i++)
@@ -24,19 +24,19 @@ static void infer_map(Compiler *c, Node *n) {
     }
   }
   if ((n->op->flags & (FlagSub | FlagNeg)) && type_operand(n, 0) == DtBool)
-    err_at(c, n->loc, "%s: not of bools; logical_not and logical_xor are", n->op->name);
+    err_at(c, n->loc, "%s: not defined for bools; use logical_not or logical_xor", n->op->name);
   for (int i = 0; n->op->typing == TypeWhole && i < n->nin; i++)
     if (dtype_is_float(n->in[i]->type.dtype))
-      err_at(c, n->loc, "%s: wants integers, not %s %s", n->op->name,
+      err_at(c, n->loc, "%s: expected integers, got %s %s", n->op->name,
              dtype_name(n->in[i]->type.dtype), shape_of(n->in[i]));
   n->type = type_make(type_result(n), t.rank, t.dim);
 }
 
-// Products and windows are of floats, and so are reductions that say nothing of integers.
+// Contractions, windows and reductions without an integer form require floats.
 static void want_float(Compiler *c, Node *n, int i) {
   Dtype dtype = n->in[i]->type.dtype;
   if (!dtype_is_float(dtype))
-    err_at(c, n->loc, "%s: wants floats, not %s %s; x:to(\"f32\") makes them", n->op->name,
+    err_at(c, n->loc, "%s: expected floats, got %s %s; x:to(\"f32\") makes them", n->op->name,
            dtype_name(dtype), shape_of(n->in[i]));
 }
 
@@ -45,15 +45,14 @@ static void infer_reduce(Compiler *c, Node *n) {
   if (!whole) want_float(c, n, 0);
   Type t = n->in[0]->type;
   if (n->attr.axes >> t.rank)
-    err_at(c, n->loc, "%s: an axis is beyond the rank of %s", n->op->name, shape_of(n->in[0]));
+    err_at(c, n->loc, "%s: an axis exceeds the rank of %s", n->op->name, shape_of(n->in[0]));
   for (int d = 0; d < t.rank; d++)
     if (n->attr.axes >> d & 1) t.dim[d] = 1;
   Dtype gives = whole ? DtI32 : dtype_is_float(n->op->gives) ? t.dtype : n->op->gives;
   n->type = type_make(gives, t.rank, t.dim);
 }
 
-// Each element becomes what the elements up to it along the axis come to.
-// The axis that n goes along, element by element, which it counts with an int.
+// Checks the axis of a scan or select; kernels index it with an int.
 static void want_axis(Compiler *c, const Node *n) {
   const Type *t = &n->in[0]->type;
   int64_t axis = n->attr.axis;
@@ -73,13 +72,13 @@ static void infer_scan(Compiler *c, Node *n) {
   n->type = type_make(whole ? DtI32 : t->dtype, t->rank, t->dim);
 }
 
-// The places of the `count` largest elements along the axis, in their order.
+// Result: indices of the `count` largest (or smallest) elements along the axis, in order.
 static void infer_select(Compiler *c, Node *n) {
   Type t = n->in[0]->type;
   int64_t axis = n->attr.axis, count = n->attr.count;
   want_axis(c, n);
   if (count < 1 || count > kMostSelected)
-    err_at(c, n->loc, "%s: finds 1 to %d elements, not %lld", n->op->name, kMostSelected,
+    err_at(c, n->loc, "%s: count must be 1 to %d, got %lld", n->op->name, kMostSelected,
            (long long)count);
   if (count > t.dim[axis])
     err_at(c, n->loc, "%s: axis %lld of %s has fewer than %lld elements", n->op->name,
@@ -88,7 +87,7 @@ static void infer_select(Compiler *c, Node *n) {
   n->type = type_make(DtI32, t.rank, t.dim);
 }
 
-// Positions of a window of `kernel` over `size` elements, as every framework counts them.
+// Output size of a window of `kernel` over `size` elements along spatial dimension i.
 static int64_t positions(Compiler *c, Node *n, int i, int64_t size, int64_t kernel) {
   const Attr *a = &n->attr;
   int64_t span = (kernel - 1) * a->dilation[i] + 1, padded = size + a->pad[i] + a->pad[i + 2];
@@ -103,7 +102,7 @@ static int64_t positions(Compiler *c, Node *n, int i, int64_t size, int64_t kern
 
 static void want_rank(Compiler *c, Node *n, int i, int rank, const char *what) {
   if (n->in[i]->type.rank != rank)
-    err_at(c, n->loc, "%s: wants %s, not %s", n->op->name, what, shape_of(n->in[i]));
+    err_at(c, n->loc, "%s: expected %s, got %s", n->op->name, what, shape_of(n->in[i]));
 }
 
 static void infer_window(Compiler *c, Node *n) {
@@ -125,7 +124,7 @@ static void infer_conv(Compiler *c, Node *n) {
   if (x->dim[1] / groups != w->dim[1])
     err_at(
         c, n->loc,
-        "%s: input channels differ: input %s has %lld in each of %lld groups, weight %s wants %lld",
+        "%s: input channels differ: input %s has %lld in each of %lld groups, weight %s expects %lld",
         n->op->name, shape_of(n->in[0]), (long long)(x->dim[1] / groups), (long long)groups,
         shape_of(n->in[1]), (long long)w->dim[1]);
   int64_t dim[4] = {x->dim[0], w->dim[0]};
@@ -142,8 +141,9 @@ static void want_groups(Compiler *c, Node *n) {
            (long long)groups, shape_of(n->in[0]), shape_of(n->in[1]));
 }
 
-// Does a window of this size on an image of this size have as many positions as `g`, the gradient?
-// A transposed convolution may ask for an image with room for more, to which nothing is added.
+// Checks that the gradient `g` has the output size of this window on this image. FormConvData
+// allows a larger image (transposed convolution with output padding); the excess gets no
+// contribution.
 static void want_positions(Compiler *c, Node *n, const Type *g, const int64_t *image,
                            const int64_t *window) {
   for (int i = 0; i < 2; i++) {
@@ -159,21 +159,21 @@ static void want_positions(Compiler *c, Node *n, const Type *g, const int64_t *i
   }
 }
 
-// The gradient of a convolution by its image: of the result's gradient and the filter.
+// Data gradient of a convolution, from the gradient of its result and the filter.
 static void infer_conv_data(Compiler *c, Node *n) {
   want_rank(c, n, 0, 4, "a gradient (N, C, H, W)");
   want_rank(c, n, 1, 4, "a weight (out, in / groups, kernel height, kernel width)");
   want_groups(c, n);
   const Type *g = &n->in[0]->type, *w = &n->in[1]->type;
   if (g->dim[1] != w->dim[0])
-    err_at(c, n->loc, "%s: %s has %lld channels, weight %s wants %lld", n->op->name,
+    err_at(c, n->loc, "%s: %s has %lld channels, weight %s expects %lld", n->op->name,
            shape_of(n->in[0]), (long long)g->dim[1], shape_of(n->in[1]), (long long)w->dim[0]);
   want_positions(c, n, g, n->attr.size, &w->dim[2]);
   int64_t dim[4] = {g->dim[0], w->dim[1] * n->attr.groups, n->attr.size[0], n->attr.size[1]};
   n->type = type_make(g->dtype, 4, dim);
 }
 
-// The gradient by its filter: of the result's gradient and the image.
+// Filter gradient, from the gradient of the result and the image.
 static void infer_conv_filter(Compiler *c, Node *n) {
   want_rank(c, n, 0, 4, "a gradient (N, C, H, W)");
   want_rank(c, n, 1, 4, "an image (N, C, H, W)");
@@ -190,7 +190,7 @@ static void infer_conv_filter(Compiler *c, Node *n) {
 static void infer_matmul(Compiler *c, Node *n) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
   if (a->rank < 2 || b->rank < 2)
-    err_at(c, n->loc, "matmul: wants matrices, not %s and %s", shape_of(n->in[0]),
+    err_at(c, n->loc, "matmul: expected matrices, got %s and %s", shape_of(n->in[0]),
            shape_of(n->in[1]));
   if (a->dim[a->rank - 1] != b->dim[b->rank - 2])
     err_at(c, n->loc, "matmul: inner sizes differ: %s has %lld columns, %s has %lld rows",
@@ -258,15 +258,15 @@ static void infer_concat(Compiler *c, Node *n) {
       err_at(c, n->loc, "concat: dtypes differ: %s and %s", dtype_name(t.dtype),
              dtype_name(u.dtype));
     if (!type_same_shape(&t, &u))
-      err_at(c, n->loc, "concat: shapes differ beside axis %lld: %s and %s", (long long)axis + 1,
-             shape_of(n->in[0]), shape_of(n->in[i]));
+      err_at(c, n->loc, "concat: shapes differ apart from axis %lld: %s and %s",
+             (long long)axis + 1, shape_of(n->in[0]), shape_of(n->in[i]));
   }
   t.dim[axis] = total;
   n->type = type_make(t.dtype, t.rank, t.dim);
 }
 
-// ids: integers below the size of the axis. An input that says nothing of its own range has this
-// one.
+// Checks the axis and the dtype of `ids`. An input without a declared range gets the size of the
+// axis as its range.
 static void check_ids(Compiler *c, Node *n) {
   const Type *x = &n->in[0]->type;
   Node *ids = n->in[1];
@@ -275,7 +275,7 @@ static void check_ids(Compiler *c, Node *n) {
     err_at(c, n->loc, "%s: %s has no axis %lld", n->op->name, shape_of(n->in[0]),
            (long long)axis + 1);
   if (type_compute(ids->type.dtype) != DtI32 && ids->type.dtype != DtU8)
-    err_at(c, n->loc, "%s: the ids want integers, not %s %s; x:to(\"i32\") makes them", n->op->name,
+    err_at(c, n->loc, "%s: expected integer ids, got %s %s; x:to(\"i32\") makes them", n->op->name,
            dtype_name(ids->type.dtype), shape_of(ids));
   bool input = ids->op->cls == OpSource && ids->op->form == SourceInput;
   if (input && !ids->attr.below) ids->attr.below = x->dim[axis];
@@ -299,7 +299,7 @@ static void infer_along(Compiler *c, Node *n) {
   const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
   for (int d = 0; d < x->rank; d++)
     if (ids->rank != x->rank || (d != n->attr.axis && ids->dim[d] != x->dim[d]))
-      err_at(c, n->loc, "take_along: shapes differ beside axis %lld: %s and %s",
+      err_at(c, n->loc, "take_along: shapes differ apart from axis %lld: %s and %s",
              (long long)n->attr.axis + 1, shape_of(n->in[0]), shape_of(n->in[1]));
   n->type = type_make(x->dtype, ids->rank, ids->dim);
 }
@@ -308,7 +308,7 @@ static void infer_pad(Compiler *c, Node *n) {
   Type t = n->in[0]->type;
   for (int d = 0; d < t.rank; d++) {
     if (n->attr.dims[d] < 0 || n->attr.ends[d] < 0)
-      err_at(c, n->loc, "pad: sizes must be at least 0 (slice takes elements away)");
+      err_at(c, n->loc, "pad: sizes must be at least 0 (use slice to remove elements)");
     t.dim[d] += n->attr.dims[d] + n->attr.ends[d];
   }
   n->type = type_make(t.dtype, t.rank, t.dim);
@@ -342,20 +342,20 @@ static void infer_contract(Compiler *c, Node *n) {
   forms[n->op->form](c, n);
 }
 
-// Rows of the second input, (n, d) or (n), added up by the ids of the first, (n), into `count`
-// places; of (batch, n, d) or (batch, n) and (batch, n) into those of each batch.
+// Adds rows (n, d) or (n) into `count` places given by ids (n); batched: rows (batch, n, d) or
+// (batch, n), ids (batch, n).
 static void infer_scatter(Compiler *c, Node *n) {
   const Type *ids = &n->in[0]->type, *rows = &n->in[1]->type;
   bool floats = dtype_is_float(rows->dtype);
   if (dtype_is_float(ids->dtype) || ids->rank < 1 || ids->rank > 2)
-    err_at(c, n->loc, "%s: ids are integers (n) or (batch, n), not %s %s", n->op->name,
+    err_at(c, n->loc, "%s: expected integer ids (n) or (batch, n), got %s %s", n->op->name,
            dtype_name(ids->dtype), shape_of(n->in[0]));
   size_t bytes = sizeof *ids->dim * (size_t)ids->rank;
   if (rows->rank < ids->rank || rows->rank > ids->rank + 1 || memcmp(rows->dim, ids->dim, bytes))
-    err_at(c, n->loc, "%s: wants a row for each of ids %s, not %s", n->op->name,
+    err_at(c, n->loc, "%s: expected one row per id %s, got %s", n->op->name,
            shape_of(n->in[0]), shape_of(n->in[1]));
   if (n->attr.count < 1 || n->attr.count > INT32_MAX)
-    err_at(c, n->loc, "%s: adds into 1 to 2^31 - 1 places, not %lld", n->op->name,
+    err_at(c, n->loc, "%s: size must be 1 to 2^31 - 1, got %lld", n->op->name,
            (long long)n->attr.count);
   n->type = type_make(floats ? rows->dtype : DtI32, rows->rank, rows->dim);
   n->type.dim[ids->rank - 1] = n->attr.count;
@@ -372,7 +372,7 @@ static void (*const rules[OpClassCount])(Compiler *, Node *) = {
     [OpSelect] = infer_select,     [OpScatter] = infer_scatter,
 };
 
-// Sources carry their type from the start; it is checked here all the same.
+// Sources have a type from the start; it is checked as well.
 static void check_size(Compiler *c, Node *n) {
   if (n->op->cls == OpSource && n->op->form == SourceIndex &&
       (n->attr.axis < 0 || n->attr.axis >= n->type.rank))
@@ -382,12 +382,12 @@ static void check_size(Compiler *c, Node *n) {
     if (n->type.dim[d] < 0)
       err_at(c, n->loc, "%s: dimension %d of %s is negative", n->op->name, d + 1,
              type_shape(&n->type).s);
-  // What is computed may be larger where it never is in memory (fuse/group.c).
+  // Computed values may be larger if they are never stored (fuse/group.c).
   check_elements(c, n, node_has_memory(n));
 }
 
 void check_elements(Compiler *c, const Node *n, bool stored) {
-  const double most = stored ? 0x1p31 : 0x1p50; // places in memory are ints
+  const double most = stored ? 0x1p31 : 0x1p50; // indices into memory are ints
   double count = 1;
   for (int d = 0; d < n->type.rank; d++) count *= (double)n->type.dim[d];
   if (count <= most) return;

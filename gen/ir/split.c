@@ -1,6 +1,6 @@
-// split.c: entries. A model is one graph with outputs and updates of several entries; what two of
-// them compute is computed by each, so that a group of nodes belongs to one. Sources stay shared,
-// and so does what is fixed: the entry `init` computes it.
+// split.c: separates the entries of a model, which are one graph as written. Nodes used by several
+// entries are duplicated, so that each computed node belongs to one entry. Sources stay shared, and
+// so do fixed values, which the entry `init` computes.
 #include "ir.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 typedef struct Split {
   Graph *to;
   int entry;
-  Node **copy; // by id: of nodes that entries share
-  Node **own;  // by id: of this entry
+  Node **copy; // by id: copies of shared nodes
+  Node **own;  // by id: copies for the current entry
 } Split;
 
 static bool shared(const Node *n) {
@@ -22,7 +22,7 @@ static Node *copy_of(const Split *s, const Node *n) {
   return shared(n) ? s->copy[n->id] : s->own[n->id];
 }
 
-// Inputs come before users, so one walk over what the entry needs is enough.
+// One walk is enough because inputs precede users.
 static void copy_entry(Split *s, const Graph *g, const bool *needed) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i], **at = shared(n) ? &s->copy[i] : &s->own[i];
@@ -51,7 +51,7 @@ static void set_instead(const Graph *g, int entry) {
     if (g->instead[i].entry == entry) g->instead[i].source->subst = g->instead[i].other;
 }
 
-// Whoever trains wants the entries that nn.train makes alone, where the model has them.
+// With options.trains only the entries of nn.train are compiled, if the model has them.
 static bool is_wanted(const Compiler *c, int entry) {
   bool training = false, wanted = false;
   for (int i = 0; i < c->nentries; i++) {
@@ -67,7 +67,7 @@ Graph *graph_split(Graph *g) {
   size_t count = (size_t)g->nnodes + 1;
   Split s = {.to = graph_new(g->c, g->model), .copy = base_alloc(count, sizeof(Node *))};
   bool *needed = base_alloc(count, sizeof *needed);
-  for (int i = 0; i < g->nnodes; i++) // all sources with memory, in the model's order
+  for (int i = 0; i < g->nnodes; i++) // keep all sources with memory, in the model's order
     needed[i] = node_has_memory(g->nodes[i]);
   set_instead(g, -1);
   copy_entry(&s, g, needed);

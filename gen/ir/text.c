@@ -1,8 +1,8 @@
-// text.c: the IR as text, after any pass, and back. A line per node:
+// text.c: prints and parses the IR. One line per node, then one per output and update:
 //   %7 = conv2d(%5, %6) {stride=2,2 pad=3,3,3,3} : f16(1,64,112,112)<0,2,3,1> "conv1" call=2 at
 //   resnet.lua:33
-// then a line per output. What follows # is a comment. Before them, where the model has ops of its
-// own: rows "models/mine.lua", the file that declares them.
+// A # starts a comment. If the model declares ops, a line `rows "models/mine.lua"` before the nodes
+// names the file.
 #include "ir.h"
 
 #include <ctype.h>
@@ -42,7 +42,7 @@ static void write_type(const Type *t, FILE *file) {
   fputs(">", file);
 }
 
-// `asked`: the precision of the whole model, which need not be said.
+// `asked`: precision of the whole model, printed only where a node differs.
 static void write_node(const Node *n, Precision asked, FILE *file) {
   fprintf(file, "%%%d = %s(", n->id, n->op->name);
   for (int i = 0; i < n->nin; i++) fprintf(file, i ? ", %%%d" : "%%%d", n->in[i]->id);
@@ -55,7 +55,7 @@ static void write_node(const Node *n, Precision asked, FILE *file) {
   fputs("\n", file);
 }
 
-// " entry=train"; nothing for infer.
+// " entry=train", or "" for infer.
 static const char *entry_text(const Graph *g, int entry) {
   return entry ? arena_printf(g->arena, " entry=%s", g->c->entries[entry]) : "";
 }
@@ -93,7 +93,7 @@ typedef struct Reader {
 } Reader;
 
 static void bad(Reader *r, const char *what) {
-  err_code(r->c, ExitBadInput, "IR text, line %d: wants %s at '%.24s'", r->line, what, r->at);
+  err_code(r->c, ExitBadInput, "IR text, line %d: expected %s at '%.24s'", r->line, what, r->at);
 }
 
 static void skip(Reader *r) {
@@ -129,7 +129,8 @@ static double real(Reader *r) {
   return v;
 }
 
-static const char *span_of(Reader *r, const char *stop) { // text up to one of `stop`
+// text up to one of the characters in `stop`
+static const char *span_of(Reader *r, const char *stop) {
   size_t n = strcspn(r->at, stop);
   char *text = arena_printf(r->c->arena, "%.*s", (int)n, r->at);
   r->at += n;
@@ -208,7 +209,7 @@ static void read_node(Reader *r, Graph *g) {
     in[nin++] = read_ref(r, g);
     take(r, ",");
   }
-  if (op->nin >= 0 && nin != op->nin) bad(r, "as many inputs as the op takes");
+  if (op->nin >= 0 && nin != op->nin) bad(r, "the number of inputs of the op");
   Attr attr = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
   read_attrs(r, op, &attr);
   Type t = read_type(r);
@@ -226,7 +227,7 @@ static void read_node(Reader *r, Graph *g) {
   }
 }
 
-// " entry=train" behind an output or update, whose node is computed there.
+// Parses " entry=train" after an output or update; its node is computed in that entry.
 static int read_entry(Reader *r, Node *n) {
   Compiler *c = r->c;
   const char *name = take(r, "entry=") ? span_of(r, " \n") : "infer";
@@ -266,11 +267,11 @@ Graph *text_read(Compiler *c, const char *text) {
       if (take(&r, "as ") &&
           (!dtype_parse(span_of(&r, " \n"), &dtype) || !dtype_is_float(dtype) ||
            !dtype_is_float(n->type.dtype)))
-        bad(&r, "a dtype of floats, of an output that is one");
+        bad(&r, "a float dtype, of a float output");
       graph_output(g, (Output){name, n, dtype, {0}, read_entry(&r, n)});
     } else if (take(&r, "update ")) {
       Node *state = read_ref(&r, g), *value = read_ref(&r, g);
-      bool copy = state->op->cls != OpSource; // of a parameter
+      bool copy = state->op->cls != OpSource; // copy of a parameter
       state->updated = !copy;
       state->follows = copy;
       graph_update(g, state, value, (Loc){0}, read_entry(&r, value));

@@ -1,4 +1,4 @@
-// type.c: sizes and strides of types, and how dtypes meet.
+// type.c: sizes and strides of types, dtype promotion, precisions.
 #include "ir.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ Type type_make(Dtype dtype, int rank, const int64_t *dim) {
   return t;
 }
 
-bool type_same_order(const Type *a, const Type *b) { // of one shape: do their elements lie alike?
+bool type_same_order(const Type *a, const Type *b) { // same shape: do the strides agree?
   int64_t sa[MaxRank], sb[MaxRank];
   type_strides(a, sa);
   type_strides(b, sb);
@@ -49,7 +49,8 @@ ShapeText type_shape(const Type *t) {
   return text;
 }
 
-// Are the dimensions in `axes` the innermost in memory? Dimensions of size 1 are nowhere.
+// True if the dimensions in `axes` (bits) are the innermost in memory; size-1 dimensions are
+// ignored.
 bool type_axes_innermost(const Type *t, int64_t axes) {
   bool inside = true;
   for (int i = t->rank - 1; i >= 0; i--) {
@@ -74,7 +75,7 @@ Dtype type_compute(Dtype dtype) {
   return dtype_is_float(dtype) ? DtF32 : dtype == DtI64 ? DtI32 : dtype;
 }
 
-// The kinds, each of which takes the ones before it in: bool, integer, float.
+// Promotion order: bool, integer, float.
 static int kind_of(Dtype dtype) {
   return dtype == DtBool ? 0 : dtype_is_float(dtype) ? 2 : 1;
 }
@@ -85,12 +86,13 @@ static Dtype promote(Dtype a, Dtype b) {
   return kind_of(a) == 2 ? DtF32 : DtI32; // f16 and bf16 meet in f32, u8 and i64 in i32
 }
 
-// Which inputs decide before others: tensors, then those without dimensions, then numbers.
+// Priority in promotion: tensors, then 0-dimensional tensors, then literals.
 static int weight_of(const Node *n) {
   return n->type.rank ? 2 : node_is_number(n) ? 0 : 1;
 }
 
-// Of the inputs from `first` on, as PyTorch promotes: those of less weight only tell their kind.
+// Promoted dtype of the inputs from `first` on, as in PyTorch: inputs of lower priority matter only
+// if their kind is higher.
 static Dtype promoted(const Node *n, int first) {
   Dtype of[3] = {DtBool, DtBool, DtBool}, all = DtBool;
   bool any[3] = {false}, found = false;
@@ -141,7 +143,7 @@ Dtype type_result(const Node *n) {
     return DtI32;
   case TypeConvert:
     return (Dtype)n->attr.dtype;
-  default: { // 16-bit floats stay so
+  default: { // 16-bit floats keep their dtype
     Dtype dtype = promoted(n, 0);
     return n->op->typing == TypeFloat && dtype_is_float(dtype) ? dtype : DtF32;
   }
@@ -156,7 +158,7 @@ const char *precision_name(Precision precision) {
   return precisions[precision];
 }
 
-Dtype precision_dtype(Precision precision) { // products round operands to tf32
+Dtype precision_dtype(Precision precision) { // tf32: stored as f32, rounded when multiplied
   static const Dtype dtypes[PrecCount] = {
       [PrecFp32] = DtF32, [PrecTf32] = DtF32, [PrecFp16] = DtF16, [PrecBf16] = DtBf16};
   return dtypes[precision];

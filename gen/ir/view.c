@@ -1,11 +1,10 @@
-// view.c: values that need no memory of their own: where the elements of a moved value lie in the
-// value it was moved from.
+// view.c: views: strides and offset of a moved value in the memory of its source.
 #include "ir.h"
 
 #include <string.h>
 
-// Strides of a reshape's dimensions from those of its input: from the innermost on, dimensions that
-// follow each other in memory are one run, which the result's cut anew. False: no strides do.
+// Strides of a reshape's result from its input's strides. From the innermost dimension outwards,
+// contiguous runs of input dimensions are split anew. False if strides cannot express the result.
 static bool reshape_strides(const Type *to, const Type *from, const int64_t *in, int64_t *out) {
   int d = from->rank - 1, t = to->rank - 1;
   while (d >= 0 && from->dim[d] == 1) d--;
@@ -34,12 +33,12 @@ void view_memory(const Node *n, int64_t stride[MaxRank], int64_t *first) {
     type_strides(&n->type, stride);
     return;
   }
-  view_memory(n->parent, in, first); // a part may be a concat itself
+  view_memory(n->parent, in, first); // a parent may be a part of another concat
   if (is_concat(n->parent)) {
     *first += n->begin * in[n->parent->attr.axis];
     memcpy(stride, in, sizeof in);
   } else if (!reshape_strides(&n->type, &n->parent->type, in, stride)) {
-    die("%%%d is no part of %%%d in memory", n->id, n->parent->id); // place.c has asked
+    die("%%%d is not a part of %%%d in memory", n->id, n->parent->id); // checked in place.c
   }
 }
 
@@ -97,7 +96,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
   return b ? common_divisor(b, a % b) : a;
 }
 
-// The dimension of t with this distance, in elements of the row-major order, between neighbours.
+// The dimension of t whose row-major stride is `step` elements, or -1.
 static int dim_of_step(const Type *t, int64_t step) {
   int64_t below = 1;
   for (int d = t->rank - 1; d >= 0; below *= t->dim[d--])

@@ -1,11 +1,11 @@
-// check.c: compares results with the oracle, by two gates: the relative L2 error of a whole value,
-// and, for contractions followed by nothing that amplifies errors, a bound on every element:
-// |error| <= c K u (|A||B|) + the rounding of the store, which finds a single wrong element that
-// the norm hides. NaN never passes. Integers and bools are equal, but where rounding explains each
-// that is not; behind values of 16 bits, or TF32, no gate of a whole model tells that from a
-// mistake.
+// check.c: compares results with the oracle by two gates: the relative L2 error of a whole value
+// and, for contractions whose epilogue does not amplify errors, a bound on every element: |error|
+// <= c K u (|A||B|) + the rounding of the store. The bound finds single wrong elements that the
+// norm hides. NaN never passes. Integers and bools must match exactly unless rounding explains the
+// difference; downstream of 16-bit or TF32 values they are not checked end to end.
 //
-// A kernel is checked alone: its group is evaluated in double on the inputs that it read, so that
+// Kernels are checked one by one: a group is evaluated in double on the inputs that it read, so
+// that the first wrong kernel is named. Outputs are checked against the model as written.
 // the first wrong kernel is named. The outputs are checked against the model as written.
 #include "oracle.h"
 
@@ -36,18 +36,19 @@ double check_model_gate(const char *dtype) {
   die("no gate for dtype %s", dtype);
 }
 
-// Are they equal, infinities and NaN too? What is beyond `most` may be infinite there.
+// Equal, where NaN = NaN, and infinity equals values beyond `most`.
 static bool same_number(double want, double got, double most) {
   if (want == got || (isnan(got) && isnan(want))) return true;
   return isinf(got) && (got > 0 ? want >= most : want <= -most);
 }
 
-// The error of a value near 0 (a sum that cancels) is relative to 0.003.
+// The root mean square of a value is taken as at least 0.003, so that sums that cancel to near 0
+// are not compared relative to it.
 double check_relative(double error, double norm, int64_t count) {
   return count ? sqrt(error / fmax(norm, 9e-6 * (double)count)) : 0;
 }
 
-static double unsigned_nan(double x) { // as it is to be printed
+static double unsigned_nan(double x) { // print nan without a sign
   return isnan(x) ? NAN : x;
 }
 
@@ -55,7 +56,7 @@ CheckResult check_compare(const double *want, const double *got, const double *b
                           double gate, double most) {
   CheckResult r = {.gate = gate, .worst = -1};
   double error = 0, norm = 0;
-  most *= 1 - fmin(gate, 0.01); // an error there decides which side it is on
+  most *= 1 - fmin(gate, 0.01); // a value within the gate of `most` may be stored as infinity
   for (int64_t i = 0; i < count; i++) {
     double e = got[i] - want[i];
     bool same = same_number(want[i], got[i], most);
@@ -95,15 +96,15 @@ static double stored_roundoff(const Node *n) {
   return n->tf32 ? kTf32Roundoff : roundoff(n->type.dtype);
 }
 
-// What n is rounded to: where it is stored, or as the model says, x:half().
+// Unit roundoff of n as stored, or as converted by the model (x:half()).
 static double rounding_of(const Node *n) {
   double stored = stored_roundoff(n);
   return n->op->typing == TypeConvert ? fmax(stored, roundoff((Dtype)n->attr.dtype)) : stored;
 }
 
-// What the kernel of product n makes of an operand's elements, relative to them. In TF32 they are
-// rounded or, by units that cut them, have been where they were stored; if not, as a model's input,
-// they lose up to twice as much. Elements that a kernel computes are rounded.
+// Relative error of operand elements of contraction n in its kernel. TF32: rounding, in the kernel
+// or (for MMA units that truncate) when stored; values not rounded before, such as inputs, lose up
+// to twice as much.
 static double operand_error(const Node *n, int operand) {
   const Group *g = n->group;
   if (n->precision != PrecTf32)
@@ -126,19 +127,19 @@ double check_contract_gate(const Group *g) {
   double gate = 0;
   if (g->anchor->precision == PrecTf32)
     gate = fmax(1e-3, operand_error(g->anchor, MapA) + operand_error(g->anchor, MapB));
-  for (int i = 0; i < g->nnodes; i++) // it rounds operands that it computes
+  for (int i = 0; i < g->nnodes; i++) // operands computed in the kernel are rounded
     if (g->nodes[i]->id < g->anchor->id) gate = fmax(gate, 4 * rounding_of(g->nodes[i]));
   return gate;
 }
 
 static double group_gate(const Group *g, const Node *out) {
   double gate = 1e-5;
-  if (!dtype_is_float(out->type.dtype)) return 0; // rounding may explain others: rounding.c
+  if (!dtype_is_float(out->type.dtype)) return 0; // rounding may explain differences: rounding.c
   if (g->tm->gate) gate = fmax(gate, g->tm->gate(g));
   return fmax(gate, 2 * stored_roundoff(out));
 }
 
-// Does the element-wise bound of the anchor hold for the outputs, too?
+// Does the anchor's element-wise bound carry over to the outputs?
 bool check_contract_bounded(const Group *g) {
   if (g->pair[0] || g->ntails > 1) return false;
   for (int i = 0; i < g->nnodes; i++) {
@@ -166,7 +167,7 @@ static double *absolute(const double *x, int64_t count) {
   return y;
 }
 
-// Bounds for each element of the anchor: c K u (|A||B|).
+// Error bound of each element of the anchor: c K u (|A||B|).
 static double *anchor_bound(Node *n, double **value) {
   Node *a = n->in[0], *b = n->in[1];
   double *save_a = value[a->id], *save_b = value[b->id], *save = value[n->id];
@@ -185,7 +186,7 @@ static double *anchor_bound(Node *n, double **value) {
   return bound;
 }
 
-// The bounds of the anchor's elements, moved as the group moves the elements.
+// Applies the group's data movement to the bounds.
 static double *moved_bound(const Group *g, double *bound, double **value) {
   for (int i = 0; i < g->tails[0].nmoves; i++) {
     Node *n = g->tails[0].moves[i], *from = n->in[0];
@@ -199,7 +200,7 @@ static double *moved_bound(const Group *g, double *bound, double **value) {
   return bound;
 }
 
-// The relative error that maps after the anchor may add: 2 units each, the accuracy of functions.
+// Relative error of the maps after the anchor: 2 units each, the accuracy of device functions.
 static double epilogue_roundoff(const Group *g) {
   double units = 0;
   for (int i = 0; i < g->nnodes; i++)
@@ -242,12 +243,12 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
   return r;
 }
 
-// The expected outputs of a group, and the bound of each element's error.
+// Expected outputs of a group, and error bounds of their elements.
 struct CheckWant {
   Compiler *compiler;
   const Group *group;
   double **value; // by node id
-  double *bound;  // of the anchor; null: none
+  double *bound;  // of the anchor, or NULL
 };
 
 CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
@@ -300,8 +301,8 @@ CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user)
 
 // ---- memory -----------------------------------------------------------------------------------
 
-// An estimate of the oracle's peak memory: the values alive together in double, twice for bounds,
-// and the columns of one image of the largest convolution.
+// Estimate of the oracle's peak memory: values live together in double, twice because of bounds,
+// plus the im2col matrix of one image of the largest convolution.
 int64_t check_bytes(const Graph *g) {
   int64_t fixed = 0, most = 0, columns = 0;
   for (int i = 0; i < g->nnodes; i++) {
@@ -330,9 +331,9 @@ static bool from_floats(const Graph *g, const Node *n) {
   return result;
 }
 
-// Does n depend on a truth that floats decide used as a number, as the derivative of relu is, or
-// that of cummax, which goes where the largest element is? It is discontinuous where rounding
-// changes the truth: no gate of a whole model can tell that from a mistake.
+// Does n use, as a number, a truth value decided by floats (as the derivatives of relu and cummax
+// do)? Such a value is discontinuous where rounding changes the truth, so no end-to-end gate
+// applies.
 static bool jumps(const Graph *g, const Node *n) {
   enum { Floats = 1, Jumps = 2 };
   unsigned char *found = base_alloc((size_t)n->id + 1, sizeof *found);
@@ -354,8 +355,7 @@ static Precision converted_to(const Node *n) {
   return to == DtF16 ? PrecFp16 : to == DtBf16 ? PrecBf16 : PrecFp32;
 }
 
-// The coarsest precision that n depends on: --dtype's, that of a part of the model made under
-// nn.precision, or of what the model converts to 16 bits.
+// The coarsest precision n depends on: of --dtype, of nn.precision, or of conversions to 16 bits.
 static Precision coarsest(const Graph *g, const Node *n, const char *dtype) {
   bool *used = base_alloc((size_t)n->id + 1, sizeof *used);
   Precision most = PrecFp32;

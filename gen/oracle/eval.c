@@ -1,6 +1,6 @@
-// eval.c: the oracle. Evaluates a graph in double on the CPU, row-major, one op at a time. It
-// shares nothing with passes and templates but the `ref` of the rows in ops.lua. Large products use
-// OpenBLAS.
+// eval.c: the reference evaluator: a graph in double on the CPU, row-major, one op at a time. It
+// shares nothing with passes and templates except `ref` of the rows in ops.lua. Large contractions
+// use OpenBLAS.
 #include "oracle.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 // ---- maps -------------------------------------------------------------------------------------
 
-// Offset of the row that starts at linear index `at` of `out`, in an input that broadcasts to it.
+// Offset in `in`, which broadcasts to `out`, of the row that begins at linear index `at` of `out`.
 static int64_t row_offset(const Type *out, const Type *in, int64_t at) {
   int64_t offset = 0, step = 1;
   for (int d = out->rank - 1; d >= 0; d--) {
@@ -23,14 +23,14 @@ static int64_t row_offset(const Type *out, const Type *in, int64_t at) {
   return offset;
 }
 
-// Converts to the values of n's dtype: bools are 0 or 1, integers are modulo 2^32, u8 modulo 256;
-// conversions truncate toward zero, or round to 16 bits.
+// Converts to n's dtype: bools to 0 or 1, integers modulo 2^32 (u8: 256); explicit conversions
+// truncate toward zero, or round to 16 bits.
 static void to_dtype(const Node *n, double *y, int count) {
   bool converts = n->op->typing == TypeConvert;
   Dtype dtype = converts ? (Dtype)n->attr.dtype : n->type.dtype;
   for (int i = 0; i < count; i++) {
     if (dtype == DtBool) y[i] = y[i] != 0;
-    if (!dtype_is_float(dtype) && !isfinite(y[i]) && !converts) y[i] = 0; // divided by 0
+    if (!dtype_is_float(dtype) && !isfinite(y[i]) && !converts) y[i] = 0; // division by 0
     if (converts && (dtype == DtI32 || dtype == DtI64 || dtype == DtU8))
       y[i] = isnan(y[i]) ? 0 : fmin(fmax(trunc(y[i]), INT32_MIN), INT32_MAX);
     y[i] = eval_held(dtype, y[i]);
@@ -39,7 +39,7 @@ static void to_dtype(const Node *n, double *y, int count) {
   }
 }
 
-// Does n compute its input i, a tensor without dimensions, in bytes that the input is not made of?
+// Is input i a 0-dimensional integer tensor, wider than a byte, that n converts to u8?
 static bool cut_to_bytes(const Node *n, int i) {
   const Node *from = n->in[i];
   return !from->type.rank && !node_is_number(from) && !dtype_is_float(from->type.dtype) &&
@@ -76,7 +76,7 @@ static void eval_map(Compiler *c, Node *n, double **value) {
 
 // ---- reductions and windows --------------------------------------------------------------------
 
-// The combining rule as a program of two inputs; ops.lua's reductions are all traceable.
+// Combines two values by the traced `ref` of the reduction; all of ops.lua's can be traced.
 static double combine(const Traced *k, double a, double b) {
   const double *in[2] = {&a, &b};
   double y;
@@ -90,7 +90,7 @@ static const Traced *combiner(Compiler *c, const Op *op) {
   return k;
 }
 
-// The position of element `at` of `in` among those along `axes`, row-major.
+// Row-major index of element `at` of `in` among the reduced elements (dimensions `axes`).
 static int64_t reduced_place(const Type *in, int64_t axes, int64_t at) {
   int64_t place = 0, step = 1;
   for (int d = in->rank - 1; d >= 0; d--) {
@@ -100,7 +100,7 @@ static int64_t reduced_place(const Type *in, int64_t axes, int64_t at) {
   return place;
 }
 
-// The accumulators after one more element, the one at `place`; those of integers hold 32 bits.
+// Adds the element at index `place` to the accumulators; those of integers wrap to 32 bits.
 static void accumulate(const Node *n, const Traced *k, double *acc, const double *x,
                        double place) {
   const Monoid *m = n->op->acc;
@@ -116,7 +116,7 @@ static void accumulate(const Node *n, const Traced *k, double *acc, const double
   memcpy(acc, next, sizeof *acc * (size_t)m->count);
 }
 
-// The result of the accumulators.
+// The reduction's result from its accumulators.
 static double accumulated(const Traced *k, const Monoid *m, const double *acc) {
   const double *args[kMostOperands] = {0};
   for (int j = 0; j < m->count; j++) args[j] = acc + j;
@@ -171,7 +171,7 @@ static void eval_scatter(Compiler *c, Node *n, double **value) {
   }
 }
 
-// NaN is the largest.
+// Order of select: NaN is the largest.
 static bool is_larger(double x, double y) {
   return isnan(y) ? false : isnan(x) || x > y;
 }
@@ -188,7 +188,7 @@ static void eval_select(Compiler *c, Node *n, double **value) {
     const double *x = &value[n->in[0]->id][row / step * step * length + row % step];
     double *y = &value[n->id][row / step * step * k + row % step];
     int64_t found = 0;
-    for (int64_t i = 0; i < length; i++) { // inserted after those that are not smaller
+    for (int64_t i = 0; i < length; i++) { // insert after those that are not smaller
       int64_t at = found;
       for (; at > 0 && stands_before(n, x[i * step], x[(int64_t)y[(at - 1) * step] * step]); at--)
         if (at < k) y[at * step] = y[(at - 1) * step];
@@ -222,7 +222,7 @@ static void eval_window(Compiler *c, Node *n, double **value) {
 
 // ---- moves ------------------------------------------------------------------------------------
 
-// Linear index in the source of element `at` of n; -1: padding.
+// Linear index in the source of element `at` of n, or -1 for padding.
 static int64_t move_source(const Node *n, const Type *from, const int64_t *at, int64_t shift) {
   int64_t source = 0;
   for (int d = 0; d < from->rank; d++) {
@@ -241,7 +241,7 @@ static int64_t move_source(const Node *n, const Type *from, const int64_t *at, i
   return source;
 }
 
-// Ids that gather n's table has not are an error of the user.
+// Ids out of the table's range are a user error.
 void eval_ids(Compiler *c, const Node *n, double **value) {
   const double *id = value[n->in[1]->id];
   int64_t size = n->in[0]->type.dim[n->attr.axis];
@@ -251,7 +251,7 @@ void eval_ids(Compiler *c, const Node *n, double **value) {
              n->name ? n->name : n->op->name, id[i], (long long)i, (long long)size - 1);
 }
 
-// The index in x that element `at` of a gather reads.
+// Linear index in the table of element `at` of a gather.
 static int64_t gathered(const Node *n, double **value, const int64_t *at) {
   const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
   int axis = (int)n->attr.axis;
@@ -304,12 +304,12 @@ static void eval_index(const Node *n, double *y) {
   for (int64_t i = 0; i < type_count(&n->type); i++) y[i] = (double)(i / below % size);
 }
 
-// A number of a model is a float, as PyTorch computes with it: 1 // 0.1 is 9.
+// Literals are rounded to float, as in PyTorch: 1 // 0.1 is 9.
 static double const_value(const Node *n) {
   return dtype_is_float(n->type.dtype) ? (float)n->attr.value : n->attr.value;
 }
 
-// Evaluates one node whose inputs have values. A constant and an index need none.
+// Evaluates one node whose inputs have values. Constants and indices have no inputs.
 void eval_node(Compiler *c, Node *n, double **value) {
   int64_t count = type_count(&n->type);
   if (!value[n->id]) value[n->id] = malloc(sizeof(double) * (size_t)count);
@@ -332,7 +332,7 @@ void eval_graph(Graph *g, double **value, EvalAfter *after, void *user) {
     if (!n->uses || value[i]) continue;
     eval_node(g->c, n, value);
     if (after) after(user, n, value[i]);
-    for (int j = 0; j < n->nin; j++) { // values are freed after their last reader
+    for (int j = 0; j < n->nin; j++) { // free values after their last reader
       int id = n->in[j]->id;
       if (--left[id] || n->in[j]->op->cls == OpSource) continue;
       free(value[id]);

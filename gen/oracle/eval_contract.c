@@ -1,18 +1,18 @@
-// eval_contract.c: the oracle's sums of products: matrices of doubles gathered by the index maps of
-// a contraction, block by block, and multiplied by OpenBLAS.
+// eval_contract.c: contractions: matrices of doubles are gathered by the index maps, block by
+// block, and multiplied by OpenBLAS.
 #include "oracle.h"
 
 #include <cblas.h>
 #include <stdlib.h>
 
-// OpenBLAS starts its threads before main, where they spin for 2^26 clocks, a product asked for or
-// not: they sleep at once instead. It reads the environment in a constructor, after this one.
+// OpenBLAS starts its threads before main, where they spin for 2^26 clocks even if unused; this
+// makes them sleep at once. OpenBLAS reads the environment in a constructor that runs later.
 __attribute__((constructor(101))) static void let_threads_sleep(void) {
   setenv("OPENBLAS_THREAD_TIMEOUT", "4", 0); // 2^4 clocks
 }
 
-// Elements of an operand as rows of a matrix: what rows, columns and the batch add to an element's
-// offset, and to its position along the dimensions that may be padded.
+// Reads an operand as a matrix. Rows, columns and the batch each add to an element's offset and to
+// its position along dimensions that may be padded.
 typedef struct Gather {
   const Maps *maps;
   int tensor, nleaving, leaving[MaxRank];
@@ -32,7 +32,7 @@ static Gather gather_of(const Maps *m, int tensor) {
   return g;
 }
 
-// The offset that position i on the axes of a role (the last is the innermost) adds.
+// The contribution of position i, row-major over the axes of a role.
 static Place place_of(const Gather *g, AxisRole role, int64_t i) {
   Place p = {0};
   for (int axis = g->maps->naxes - 1; axis >= 0; axis--) {
@@ -55,7 +55,7 @@ static Place *places_of(const Gather *g, AxisRole role, int64_t begin, int64_t c
   return list;
 }
 
-// Writes the matrix of rows x columns, with 0 for elements outside the operand.
+// Writes a rows x columns matrix, with 0 for elements outside the operand.
 static void gather_matrix(const Gather *g, const Place *base, const Place *row, int64_t rows,
                           const Place *column, int64_t columns, const double *from, double *to) {
   for (int64_t i = 0; i < rows; i++)
@@ -70,7 +70,7 @@ static void gather_matrix(const Gather *g, const Place *base, const Place *row, 
     }
 }
 
-// The offset of position 0 on all axes.
+// The contribution of a batch and of the maps' begins.
 static Place origin(const Gather *g, int64_t batch) {
   Place p = place_of(g, AxisBatch, batch);
   for (int d = 0; d < g->maps->rank[g->tensor]; d++) {
@@ -81,7 +81,7 @@ static Place origin(const Gather *g, int64_t batch) {
   return p;
 }
 
-// One batch of one phase, in blocks of rows and of k that fit memory.
+// One batch of one phase, in blocks of rows and of k.
 static void eval_product(const Maps *m, int64_t batch, const double *a, const double *b,
                          double *y) {
   Gather ga = gather_of(m, MapA), gb = gather_of(m, MapB), gy = gather_of(m, MapOut);

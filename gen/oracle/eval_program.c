@@ -1,12 +1,12 @@
-// eval_program.c: what one op makes of rows of doubles, by its `ref`: a short program
-// (lang/program.c), or a function of Lua, which is called for each element.
+// eval_program.c: evaluates one op on rows of doubles by its `ref`: as a traced program
+// (lang/program.c), or by calling the Lua function for each element.
 #include "oracle.h"
 
 #include <lauxlib.h>
 #include <math.h>
 #include <string.h>
 
-// The rest with the sign of b, exact.
+// Remainder with the sign of b, exact.
 static double python_mod(double a, double b) {
   double rest = fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
@@ -46,7 +46,7 @@ CODE(do_le, a[i] <= b[i])
 CODE(do_eq, a[i] == b[i])
 CODE(do_where, a[i] != 0 ? b[i] : c[i])
 
-// Of integers: 32 bits of the product, which may have more than a double holds.
+// Product of integers modulo 2^32; it may exceed what a double represents exactly.
 static double whole_product(double a, double b) {
   double product = a * b;
   if (fabs(product) < 0x1p53 || !(fabs(a) < 0x1p63 && fabs(b) < 0x1p63)) return product;
@@ -94,9 +94,9 @@ void eval_lua(Compiler *c, const Op *op, const double *const *in, double *out, i
     lua_rawgeti(lua, LUA_REGISTRYINDEX, op->ref);
     for (int i = 0; i < op->nin; i++) lua_pushnumber(lua, in[i][k]);
     if (front_call(lua, op->nin, 1))
-      err_code(c, ExitUsage, "op '%s': its ref fails: %s", op->name, lua_tostring(lua, -1));
+      err_code(c, ExitUsage, "op '%s': its ref failed: %s", op->name, lua_tostring(lua, -1));
     if (!lua_isnumber(lua, -1))
-      err_code(c, ExitUsage, "op '%s': its ref gives a %s, not a number", op->name,
+      err_code(c, ExitUsage, "op '%s': its ref returned a %s, expected a number", op->name,
                luaL_typename(lua, -1));
     out[k] = lua_tonumber(lua, -1);
     lua_pop(lua, 1);

@@ -1,8 +1,7 @@
-// hidden.c: values at keys that no query sees. Attention skips tiles of scores that are minus
-// infinity, and multiplies nothing by weights of 0: where a value, or its derivative, is not finite
-// there, the definition gives NaN, 0 times infinity, and a kernel does not. What it may give is
-// found by evaluating again with 0 times anything being 0, and anything less infinity, or minus
-// infinity less anything, as the largest score of a row that is NaN, minus infinity.
+// hidden.c: values at keys that no query sees. Attention kernels skip tiles whose scores are all
+// -inf, while the definition gives NaN (0 * inf) if a value or derivative there is not finite. The
+// accepted result is found by evaluating again with 0 * x = 0, and with the sum of any x and -inf
+// being -inf.
 #include "oracle.h"
 
 #include <math.h>
@@ -21,7 +20,7 @@ static double *changed(const double *x, int64_t count, Change *change) {
   return y;
 }
 
-// What n, of two inputs, is of changed ones.
+// Evaluates n, of two inputs, with both inputs changed.
 static double *eval_changed(Compiler *c, Node *n, double **value, Change *first, Change *second) {
   int id[2] = {n->in[0]->id, n->in[1]->id};
   double *save[2] = {value[id[0]], value[id[1]]}, *own = value[n->id];
@@ -35,7 +34,7 @@ static double *eval_changed(Compiler *c, Node *n, double **value, Change *first,
   return result;
 }
 
-// A sum without its terms of 0, if that makes it finite.
+// A sum that is not finite only through terms 0 * inf or 0 * NaN becomes the sum of finite terms.
 static void leave_zeros_out(Compiler *c, Node *n, double **value) {
   double *y = value[n->id], *rest = eval_changed(c, n, value, finite_alone, finite_alone);
   double *right = eval_changed(c, n, value, is_not_zero, is_odd);

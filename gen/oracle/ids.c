@@ -1,31 +1,31 @@
-// ids.c: are the ids of gathers inside their tables? Before a run, where they are made of sources
-// by maps, moves and reductions of few elements: a kernel has nobody to tell. Ids that products
-// make are found by the kernels' check.
+// ids.c: checks the ids of gathers before a run, because a kernel cannot report errors. Covers ids
+// computed from sources by maps, moves and small reductions; ids that depend on contractions are
+// checked with the kernels.
 #include "gen/oracle/oracle.h"
 
 #include <stdlib.h>
 
-enum { kMostMade = 1 << 20 }; // elements of a value on the way to ids
+enum { kMostMade = 1 << 20 }; // elements of an intermediate value
 
 static bool is_gather(const Node *n) {
   return n->op->cls == OpMove && n->op->form >= MoveGather;
 }
 
-// Was what n gives checked before, by what the model says of it?
+// Is n's declared range (nn.input below, a constant) within the table's size?
 static bool is_declared(const Node *n, int64_t size) {
   while (n->op->cls == OpMove && n->op->form == MoveReshape) n = n->in[0];
   bool input = n->op->cls == OpSource && n->op->form == SourceInput;
   return (input && n->attr.below && n->attr.below <= size) || n->op->form == SourceConst;
 }
 
-static bool is_made(const Node *n) { // by little work, each time alike
+static bool is_made(const Node *n) { // cheap and deterministic
   bool small = type_count(&n->type) <= kMostMade, draws = n->op->typing == TypeDraw;
   bool cheap = n->op->cls != OpContract && n->op->cls != OpWindow && !draws;
   for (int i = 0; i < n->nin; i++) cheap = cheap && type_count(&n->in[i]->type) <= kMostMade;
   return small && cheap;
 }
 
-// By id: can it be evaluated?
+// By id: can the node be evaluated before a run?
 static bool *find_known(const Graph *g) {
   bool *known = arena_alloc(g->arena, sizeof *known * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++) {
@@ -35,7 +35,7 @@ static bool *find_known(const Graph *g) {
   return known;
 }
 
-// Is n a gather of the entry, that something reads, with ids to be checked?
+// Is n a live gather of the entry with ids to be checked?
 static bool is_wanted(const Node *n, int entry, const bool *known) {
   return n->uses && is_gather(n) && n->entry == entry && known[n->in[1]->id] &&
          !is_declared(n->in[1], n->in[0]->type.dim[n->attr.axis]);
@@ -49,7 +49,7 @@ bool ids_wanted(Graph *g, int entry) {
   return any;
 }
 
-// Sets value[n->id]; false: a source cannot be read.
+// Sets value[n->id]; false if a source cannot be read.
 static bool evaluate(Compiler *c, Node *n, double **value, CheckRead read, void *user) {
   if (value[n->id]) return true;
   for (int i = 0; i < n->nin; i++)

@@ -1,119 +1,121 @@
 // oracle.h: evaluates a graph in double on the CPU and compares results with it. Independent of the
-// runtime: a callback reads values.
+// runtime: values of the device are read by a callback.
 #ifndef NNGEN_ORACLE_H
 #define NNGEN_ORACLE_H
 
 #include "gen/emit/emit.h"
 
+// Everywhere below: value[id] is the value of node id in double, row-major, from malloc, or NULL.
+
 // ---- eval.c ------------------------------------------------------------------------------------
-// Evaluates g in double, row-major. value[id] is set (malloc) for inputs and parameters by the
-// caller, and for the outputs on return; free with eval_free.
-// after (may be null): called for each computed value, which it may change.
+
+// `after` (or NULL) is called for each computed value, which it may change.
 typedef void EvalAfter(void *user, const Node *n, double *value);
+// Evaluates g. The caller sets inputs and parameters; on return the outputs are set.
 void eval_graph(Graph *g, double **value, EvalAfter *after, void *user);
 void eval_node(Compiler *c, Node *node, double **value);
 void eval_free(Graph *g, double **value);
-void eval_ids(Compiler *c, const Node *gather, double **value); // err_at, if its table has not one
+void eval_ids(Compiler *c, const Node *gather, double **value); // err_at if an id is out of range
 
-// ---- eval_program.c
-enum { kChunk = 512, kMostOperands = kMostAccumulators + 2 }; // elements at a time; of a program
-// What a program makes of n elements of its inputs; whole: they are integers.
+// ---- eval_program.c ----------------------------------------------------------------------------
+
+enum {
+  kChunk = 512,                         // elements evaluated at a time
+  kMostOperands = kMostAccumulators + 2 // inputs of a program
+};
+// Evaluates a traced `ref` on n elements of its inputs. whole: they are integers.
 void eval_program(const Program *p, bool whole, const double *const *in, double *out, int n);
-// The same of an op whose `ref` cannot be traced.
+// Evaluates an op whose `ref` cannot be traced, by calling Lua.
 void eval_lua(Compiler *c, const Op *op, const double *const *in, double *out, int n);
-// What a dtype holds of a whole number: its low 32 bits, of u8 its low 8.
+// The whole number x wrapped to 32 bits, for u8 to 8 bits.
 double eval_held(Dtype dtype, double x);
 
-// ---- eval_contract.c
+// ---- eval_contract.c ---------------------------------------------------------------------------
+
+enum { kEvalBlock = 1 << 22 }; // maximum elements of a matrix gathered at once
 void eval_contract(Compiler *c, Node *n, double **value);
-enum { kEvalBlock = 1 << 22 }; // most elements of a matrix gathered at once
 
 // ---- check.c -----------------------------------------------------------------------------------
-// Reads the value of node n as the device has it, row-major, into values[type_count]. False: it
-// cannot be read (the caller knows why).
+
+// Reads node n's value on the device, row-major, into values[type_count]. False: it cannot be read
+// (the callback knows why).
 typedef bool (*CheckRead)(void *user, const Node *n, double *values);
 
 typedef struct CheckResult {
   bool passed, failed_read;
-  double rounding;  // passed beyond the gate: an error that rounding alone explains, relative
   const Node *node; // the output that was compared
-  double relative;  // L2 error / L2 norm
-  double gate;      // the largest relative error allowed
+  double relative;  // L2 error / L2 norm; integers: share of differing elements
+  double gate;      // maximum allowed relative error
+  double rounding;  // passed beyond the gate: relative error explained by rounding
   double max_error; // largest absolute error
   int64_t bad;      // elements outside their bound, or not finite
-  int64_t unlike;   // finite elements where the oracle's are not, or the reverse
-  int64_t infinite; // elements that the dtype does not hold, and that are infinite
-  int64_t worst;    // index of the first of them, row-major; -1: none
-  int64_t differ;   // of integers and bools, which are compared exactly
-  double want, got; // there
+  int64_t unlike;   // elements finite on one side only
+  int64_t infinite; // infinite elements whose value exceeds the dtype's range
+  int64_t differ;   // integers and bools: elements that differ
+  int64_t worst;    // row-major index of the first bad element, or -1
+  double want, got; // its values
 } CheckResult;
 
-int64_t check_terms(const Node *n); // of the longest sum of a product
-// The error of a term of product n, relative to it, by operands that its kernel rounds to 16 bits.
+int64_t check_terms(const Node *n); // terms of the longest sum of contraction n
+// Relative error of a term of contraction n due to operands that its kernel rounds to 16 bits.
 double check_rounded_operands(const Node *n);
-// The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
+// Gate for outputs of a whole model: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
 double check_model_gate(const char *dtype);
-
-// An error of L2 norm sqrt(error), relative to a value of `count` elements of L2 norm sqrt(norm).
+// Relative error, from the squared L2 norms of the error and of a value of `count` elements.
 double check_relative(double error, double norm, int64_t count);
 
-// Compares `got` with `want`; `bound` (may be null) holds the largest error of each element, `most`
-// is the largest number that a device's value holds: infinity stands for those beyond it.
+// Compares floats. bound: maximum error of each element, or NULL. most: largest finite number of
+// the device's dtype; infinity is accepted for larger values.
 CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
                           double gate, double most);
-
-// The same for integers and bools, which are equal. relative: the share that differs, which passes
-// where the gate is infinite.
+// Compares integers and bools exactly; an infinite gate passes any.
 CheckResult check_equal(const double *want, const double *got, int64_t count, double gate);
-
-// Either, by n's dtype. gate: the relative error of floats; 0 or infinity of others. held: the
-// narrowest dtype that floats are held in.
+// One of the two, by n's dtype. held: the narrowest dtype in which floats are stored.
 CheckResult check_values(const Node *n, const double *want, const double *got, const double *bound,
                          double gate, Dtype held);
-
-// An output of the model as written, or what a state holds then, whose value has been evaluated.
-// dtype: as of --dtype; stored: what the device stores it in.
+// Compares an output, or the updated state `node`, of the model as written, whose value has been
+// evaluated. dtype: of --dtype; stored: the device's dtype.
 CheckResult check_model_output(Graph *g, const Node *node, double **value, const double *got,
                                const char *dtype, Dtype stored);
 
-// Of the table of templates: the error a product may have beside rounding its outputs; may the
-// element-wise bound be carried from the anchor through to the outputs?
+// Template callbacks: the error of a contraction apart from rounding its outputs; does the
+// element-wise bound carry over from the contraction to the outputs?
 double check_contract_gate(const Group *g);
 bool check_contract_bounded(const Group *g);
 
-// Bytes of host memory that checking takes, roughly.
-int64_t check_bytes(const Graph *g);
+int64_t check_bytes(const Graph *g); // estimate of host memory needed for checking
 
-// Evaluates the group in double on the inputs the device has, and compares all it wrote.
+// Evaluates the group in double on the inputs that the device has; compares all it wrote.
 CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user);
-
-// The same in two steps, for several kernels of one group: `check_want` evaluates (null: an input
-// cannot be read), each `check_against` compares. Freed with check_free.
+// The same in two steps, to compare several kernels of one group: check_want evaluates (NULL: an
+// input cannot be read), each check_against compares.
 typedef struct CheckWant CheckWant;
 CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user);
 CheckResult check_against(const CheckWant *want, CheckRead read, void *user);
 void check_free(CheckWant *want);
 
-// Evaluates the model as written; (*value)[id] holds its outputs. `read` gives inputs and
-// parameters. Free with eval_free(c->original, value) and free(value).
+// Evaluates the model as written; `read` provides inputs and parameters. (*value)[id] holds the
+// outputs; free with eval_free(c->original, *value) and free(*value).
 bool check_reference(Compiler *c, CheckRead read, void *user, double ***value);
 
-// ---- ids.c
-// Has the entry, of the model as written, gathers whose ids are to be checked before a run?
-bool ids_wanted(Graph *original, int entry);
-// Checks them: err_at names the first that is outside its table. False: a source cannot be read.
+// ---- ids.c: ids of gathers, checked before a run -----------------------------------------------
+
+bool ids_wanted(Graph *original, int entry); // does the entry have gathers to be checked?
+// err_at names the first id out of range. False: a source cannot be read.
 bool ids_check(Compiler *c, int entry, CheckRead read, void *user);
 
-// ---- rounding.c: how far rounding alone may take each element -----------------------------------
-// Would got, n's elements as the device has them, pass check_values less what comes of values
-// before n being off by some units of roundoff? 0: no; else the relative error that is allowed so.
-// value: in double, n's and those of the inputs of group g; g null: of the sources of the graph.
+// ---- rounding.c: how far rounding alone may move each element ----------------------------------
+
+// Would `got`, node n on the device, pass check_values if values computed before n were off by a
+// few units of roundoff `unit`? 0: no; else the relative error allowed for it. value: of n and of
+// the inputs of group g; if g is NULL, of the sources of the graph.
 double rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
                          double unit, const double *got, const double *bound, double gate);
 
-// ---- hidden.c: attention skips what no query sees -----------------------------------------------
-// Where got, n's elements as the device has them, is finite and value[n->id] is not: there the
-// value becomes what it is if 0 times anything is 0. g, value: as above.
+// ---- hidden.c: attention skips keys that no query sees -----------------------------------------
+
+// Where got (node n on the device) is finite and value[n->id] is not, replaces the latter by its
+// value under the rule 0 * x = 0. g, value: as in rounding_explains.
 void hidden_allow(Graph *graph, const Group *g, double **value, const Node *n, const double *got);
 
 #endif

@@ -1,36 +1,36 @@
-// rounding.c: how far rounding alone may change a result. 1 - sigmoid(9) has few significant
-// digits, and floor(x / s) jumps at an edge, however correct the kernel is. How an op amplifies the
-// errors of its inputs is found by trials: the same values, each rounded to fp32, then perturbed by
-// a little, up, down and at random, until what they allow explains the result. Of a difference of
-// two sums many elements want several: the errors of a trial are as likely to cancel as to add up.
-// A model's output is explained, too, where a trial moves all of it as far: behind steep scores
-// each trial chooses others. Its kernels are checked one by one.
+// rounding.c: how far rounding alone may change a result: 1 - sigmoid(9) has few significant
+// digits, and floor(x / s) jumps at an edge, however correct the kernel is. The amplification of
+// errors is found by trials: the same inputs with each value rounded to fp32, then perturbed
+// slightly up, down and at random, until the trials explain the result. Results with cancellation
+// need several trials, since errors may cancel. A model output is also explained if a trial moves
+// it as a whole as far (after steep softmaxes each trial selects other elements); its kernels are
+// checked singly.
 #include "oracle.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { kUnits = 2 };                  // what functions are good to
-enum { kTries = 4, kMostTries = 24 }; // all of them where the first ones explain half the error
+enum { kUnits = 2 };                  // accuracy of device math functions, in units of roundoff
+enum { kTries = 4, kMostTries = 24 }; // the further ones only if the first explain half the error
 
-// A try that perturbs nothing: each value is rounded to fp32, as a kernel has it. Scores to which
-// -1e9 is added are all alike then, whatever they were.
+// Trial without perturbation: each value is rounded to fp32, as in a kernel. For example scores to
+// which -1e9 is added all become equal.
 static const int kInFp32 = -1;
 
-// A try to find steps takes sums of products so many deviations from their value.
+// Perturbation of contraction results, in standard deviations, when searching for discontinuities.
 static const double kFar = 4;
 
 typedef struct Nudge {
   int how; // kInFp32, 0: up, 1: down, else at random
   double unit;
-  double far; // of sums of products alone
+  double far; // for contraction results only
   const Graph *graph;
-  double **value; // of its nodes in this trial
+  double **value; // by node id, in this trial
 } Nudge;
 
-// By how many units an element is off in this trial: at random 1 on average, as equal ones would
-// cancel each other more often.
+// Error of an element in this trial, in units. Random ones have variance 1; signs of equal size
+// would cancel each other more often.
 static double error_of(const Nudge *n, int node, int64_t i) {
   if (n->how < 2) return n->how ? -1 : 1;
   uint64_t z = ((uint64_t)node << 40) + (uint64_t)i * kMostTries + (uint64_t)n->how + 1;
@@ -40,28 +40,28 @@ static double error_of(const Nudge *n, int node, int64_t i) {
 }
 
 static void nudge_all(const Nudge *by, int node, double *value, int64_t count) {
-  for (int64_t i = 0; i < count; i++) // an infinity stays one, as a masked score does
+  for (int64_t i = 0; i < count; i++) // infinities stay, as masked scores
     if (isfinite(value[i])) value[i] += value[i] * kUnits * by->unit * error_of(by, node, i);
 }
 
-// Adds or subtracts n one value of another shape to many, as a mean?
+// Does n add or subtract a broadcast value, such as a mean?
 static bool shifts(const Node *n) {
   bool adds = n->op->cls == OpMap && n->op->flags & (FlagAdd | FlagSub) && n->nin == 2;
   return adds && (type_count(&n->in[0]->type) < type_count(&n->type) ||
                   type_count(&n->in[1]->type) < type_count(&n->type));
 }
 
-// x - m, for one m, is rounded alike for all x between two powers of two, which lie on one grid:
-// in a random trial, too, such errors are all up, or all down, whatever the sign of the values.
-// NOTE: of 40001 normal numbers less their mean they added up to 20 times what random ones do.
+// x - m for a fixed m is rounded alike for all x between two powers of two, so in a random trial
+// too the errors of a node have one direction. NOTE: for 40001 normal numbers minus their mean they
+// added up to 20 times what independent errors do.
 static void nudge_shifted(const Nudge *by, int node, double *value, int64_t count) {
-  double sign = error_of(&(Nudge){.how = by->how + 2}, node, 0) < 0 ? -1 : 1; // each node its own
+  double sign = error_of(&(Nudge){.how = by->how + 2}, node, 0) < 0 ? -1 : 1; // one sign per node
   for (int64_t i = 0; i < count; i++)
     if (isfinite(value[i])) value[i] += sign * fabs(value[i]) * by->unit;
 }
 
-// A sum is off by the rounding of its parts, which may be much beside it: by as much as if its
-// terms were off, and each element of a running sum by itself.
+// Perturbs a sum by the error of its terms, which may be large relative to the sum; for a scan,
+// each element separately.
 static void nudge_terms(const Nudge *by, Node *n, double *value) {
   const Node *x = n->in[n->nin - 1];
   int64_t count = type_count(&x->type), bytes = count * (int64_t)sizeof(double);
@@ -78,7 +78,7 @@ static void nudge_terms(const Nudge *by, Node *n, double *value) {
   by->value[x->id] = exact, by->value[n->id] = value;
 }
 
-// What n would be, were it this comparison, and its first input larger by `more` of itself.
+// Evaluates n as this comparison, with its first input increased by the fraction `more`.
 static double *compare(const Nudge *by, const Node *n, const char *comparison, double more) {
   Node like = *n;
   const Node *x = n->in[0];
@@ -95,8 +95,8 @@ static double *compare(const Nudge *by, const Node *n, const char *comparison, d
   return result;
 }
 
-// In one trial, floats that are equal but for rounding are equal: a kernel that computes a value
-// again, as the derivative of amax does, has the bits of the one that it is compared with.
+// In one trial, floats that are equal up to rounding compare as equal: a kernel that recomputes a
+// value, as the derivative of amax does, gets the same bits.
 static void find_equal(const Nudge *by, const Node *n, double *value) {
   enum { kNear = 16 }; // units
   const double near = kNear * kUnits * by->unit;
@@ -111,7 +111,7 @@ static void find_equal(const Nudge *by, const Node *n, double *value) {
 
 static void nudge(void *user, const Node *n, double *value) {
   const Nudge *by = user;
-  bool moves = n->op->cls == OpMove || n->op->flags & FlagCopy; // and may store in a smaller dtype
+  bool moves = n->op->cls == OpMove || n->op->flags & FlagCopy; // moves may convert when storing
   bool exact = moves ? n->type.dtype == n->in[0]->type.dtype : n->op->flags & FlagExact;
   if (n->op->flags & FlagEqual) find_equal(by, n, value);
   if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
@@ -127,12 +127,12 @@ static void nudge(void *user, const Node *n, double *value) {
     nudge_all(by, n->id, value, type_count(&n->type));
 }
 
-// What an element may be: within `may` of `nearest`, the one of the exact value and those behind a
-// step that is nearest to what the device has.
+// Accepted results: within `may` of `nearest`. `nearest` is the exact value, or the value beyond a
+// discontinuity if that is closer to the device's.
 typedef struct Allowed {
   const double *want, *got;
   double *nearest, *may;
-  double *forgiven; // got, less what is allowed
+  double *forgiven; // got, moved by the allowed error towards `nearest`
   int64_t count;
   bool whole; // integers, or bools
 } Allowed;
@@ -150,20 +150,20 @@ static Allowed allow(const Node *n, const double *want, const double *got) {
   return a;
 }
 
-// Integers may be those of a try alone: of two places whose values are close either. Of floats that
-// were cut they may lie on the way there, where half the error takes them half as far.
+// Integers may equal the result of a trial (for example either of two indices with close values).
+// Truncated floats may lie in between if half the perturbation has half the effect.
 static void widen_whole(Allowed *a, const double *full, const double *half) {
   for (int64_t i = 0; i < a->count; i++) {
     double want = a->want[i], got = a->got[i], change = full[i] - want, before = half[i] - want;
-    bool smooth = fabs(change) > 2 && fabs(change - 2 * before) <= 2; // each is cut to an integer
+    bool smooth = fabs(change) > 2 && fabs(change - 2 * before) <= 2; // both are truncated
     bool between = got >= fmin(want, full[i]) && got <= fmax(want, full[i]);
     if (got == full[i] || got == half[i] || (smooth && between)) a->nearest[i] = got;
   }
 }
 
-// From the values of a try, and of one that is off by half as much: where that changes an element
-// half as far, the way there is smooth, and all on it is allowed; else there is a step, and what is
-// behind it is allowed. `steps`: that alone.
+// Widens by a trial (`full`) and one with half the perturbation (`half`). If halving halves the
+// change, the function is smooth there and the interval is allowed; otherwise it is a discontinuity
+// and only the value beyond is allowed. steps: only discontinuities.
 static void widen(Allowed *a, const double *full, const double *half, bool steps) {
   for (int64_t i = 0; i < a->count; i++) {
     double change = full[i] - a->want[i], before = half[i] - a->want[i];
@@ -190,7 +190,7 @@ static double share_apart(const double *x, const double *y, int64_t count) {
   return count ? (double)apart / (double)count : 0;
 }
 
-// All of it, relative to the value; of integers the share.
+// Total allowed error relative to the value; for integers the share of changed elements.
 static double relative(const Allowed *a) {
   if (a->whole) return share_apart(a->nearest, a->want, a->count);
   double error = 0, norm = 0;
@@ -203,7 +203,7 @@ static double relative(const Allowed *a) {
   return check_relative(error, norm, a->count);
 }
 
-// How far a trial moves all of it.
+// How far a trial moves the whole value, relative to it.
 static double distance(const Allowed *a, const double *value) {
   if (a->whole) return share_apart(value, a->want, a->count);
   double error = 0, norm = 0;
@@ -244,9 +244,8 @@ static double *squares(const double *x, int64_t count) {
   return y;
 }
 
-// What rounding the operands of a product to tf32, or to 16 bits, makes of its sums: each term is
-// off by some `unit` of its size, one up, another down. Where terms cancel, that is much beside the
-// sum.
+// Perturbs a contraction for rounding its operands to TF32 or 16 bits: each term is off by about
+// `unit` of its size with random sign, which is large relative to sums that cancel.
 static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by, double unit) {
   Node *a = n->in[0], *b = n->in[1];
   double *save_a = value[a->id], *save_b = value[b->id], *sums = value[n->id];
@@ -263,9 +262,9 @@ static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by,
   value[a->id] = save_a, value[b->id] = save_b, value[n->id] = sums;
 }
 
-// The error of a term, by->unit being fp32's: of tf32, or what operands are rounded to in the
-// kernel. Where they are exact, each addition is off by a unit of what has been added up by then,
-// as sums of random signs grow.
+// Relative error of a term, by->unit being fp32's: TF32's, or that of operands rounded in the
+// kernel. For exact operands each addition is off by a unit of the partial sum, which grows like a
+// random walk.
 static double term_error(const Node *n, const Nudge *by) {
   if (n->precision == PrecTf32) return by->unit * 0x1p13;
   return by->unit * hypot(check_rounded_operands(n) * 0x1p24, sqrt((double)check_terms(n)));
@@ -275,7 +274,7 @@ static void run_group(const Group *g, double **value, Nudge *by) {
   Compiler *c = g->graph->c;
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
-    for (int j = 0; j < n->nin; j++) // constants
+    for (int j = 0; j < n->nin; j++) // constants and indices
       if (!value[n->in[j]->id]) eval_node(c, n->in[j], value);
     eval_node(c, n, value);
     nudge(by, n, value[n->id]);
@@ -287,7 +286,7 @@ static void run_group(const Group *g, double **value, Nudge *by) {
 static double **try_group(const Group *g, double *const *value, const Nudge *like, double unit) {
   double **again = copy_known(g->graph, value, false);
   Nudge by = {like->how, unit, like->far, g->graph, again};
-  for (int i = 0; i < g->nnodes; i++) { // what the group makes is made again
+  for (int i = 0; i < g->nnodes; i++) { // recompute the group's nodes
     free(again[g->nodes[i]->id]);
     again[g->nodes[i]->id] = NULL;
   }
@@ -295,7 +294,7 @@ static double **try_group(const Group *g, double *const *value, const Nudge *lik
   return again;
 }
 
-// A value of the model as written may be stored in 16 bits, or is a sum in TF32; else as above.
+// Values of the model as written may be stored in 16 bits, or be TF32 sums; else as above.
 static double stored_term_error(const Node *n, const Nudge *by) {
   if (n->precision == PrecFp32) return by->unit * sqrt((double)check_terms(n));
   return by->unit < 0x1p-20 ? by->unit * 0x1p13 : by->unit;
@@ -321,7 +320,7 @@ static bool multiplies(const Group *g) {
   return any;
 }
 
-// One try, which widens what is allowed; gives how far it moves all of a whole graph's value.
+// Runs one trial, which widens what is allowed. Returns how far it moves a whole graph's value.
 static double try_once(Graph *graph, const Group *g, double *const *value, const Node *n,
                        const Nudge *by, Allowed *a) {
   double **full = g ? try_group(g, value, by, by->unit) : try_graph(graph, value, by, by->unit);
@@ -341,7 +340,7 @@ double rounding_explains(Graph *graph, const Group *g, double *const *value, con
                          double unit, const double *got, const double *bound, double gate) {
   Allowed a = allow(n, value[n->id], got);
   CheckResult first = check_values(n, a.want, got, bound, gate, n->type.dtype), r = {0};
-  double error = first.unlike ? INFINITY : first.relative; // no distance explains what is NaN
+  double error = first.unlike ? INFINITY : first.relative; // no perturbation explains NaN
   double moved = 0;
   for (int how = kInFp32; how < kMostTries && !r.passed && !(moved >= error); how++) {
     if (how >= kTries && !a.whole && !(r.relative <= error / 2)) break;

@@ -124,7 +124,7 @@ too_small() { # too_small MESSAGE OPTIONS...
   [ $rc = 2 ] && grep -qE "$message" "$work/err" || { echo "exit $rc"; cat "$work/err"; return 1; }
 }
 ok "less memory than a step can do with" \
-  too_small "take at least [0-9]+ bytes, --memory says 1000;" --memory 1K
+  too_small "need at least [0-9]+ bytes, but --memory is 1000;" --memory 1K
 ok "no bytes" too_small "^nngen: --memory much: wants bytes, as 500M or 2G" --memory much
 ok "no such policy" too_small "^nngen: --recompute some: wants one of none, auto, all" \
   --recompute some

@@ -62,10 +62,10 @@ bad() { # bad TEXT CODE
   fails 2 "$1" build/nngen "$work/bad.lua" --quiet &&
     grep -q "^nngen: $work/bad.lua:2:" "$work/fails"
 }
-ok "ids that are floats" bad "ids are integers (n) or (batch, n), not f32 (4)" \
+ok "ids that are floats" bad "expected integer ids (n) or (batch, n), got f32 (4)" \
   'nn.output("y", nn.op.scatter_sum(nn.input("x", {4}), nn.input("r", {4, 2}), {count = 3}))'
-ok "rows that are too few" bad "wants a row for each of ids (4), not (3, 2)" \
+ok "rows that are too few" bad "expected one row per id (4), got (3, 2)" \
   'nn.output("y", nn.op.scatter_sum(nn.index({4}, 1), nn.input("r", {3, 2}), {count = 3}))'
-ok "no places" bad "adds into 1 to 2^31 - 1 places, not 0" \
+ok "no places" bad "size must be 1 to 2^31 - 1, got 0" \
   'nn.output("y", nn.op.scatter_sum(nn.index({4}, 1), nn.input("r", {4, 2}), {count = 0}))'
 tap_done
