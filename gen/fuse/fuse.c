@@ -395,8 +395,7 @@ bool *fuse_attentions(Graph *g) {
 enum When { Always, Fused, JoinsKernels }; // JoinsKernels: fused, and not --apart
 
 static bool is_wanted(const Compiler *c, enum When when) {
-  bool fused = strcmp(c->options.lowering, "unfused");
-  return when == Always || (fused && !(when == JoinsKernels && c->options.apart));
+  return when == Always || (options_fused(&c->options) && !(when == JoinsKernels && c->options.apart));
 }
 
 // A product and what its accumulators can compute in addition: GLU pairs, rotary pairs.
@@ -405,7 +404,7 @@ static void pair_products(Graph *g) {
     Group *k = g->nodes[i]->group;
     if (!k || k->nnodes != 1 || !k->tm->fusion->product) continue;
     tail_pair(g, k);
-    if (is_wanted(g->c, Fused)) twins_find(g, k);
+    if (options_fused(&g->c->options)) twins_find(g, k);
   }
 }
 
@@ -435,7 +434,7 @@ static const struct FuseStep {
 
 // Makes groups; false: two of them wait for each other.
 static bool make_groups(Compiler *c, Graph *g, bool exact) {
-  Fuse f = {.one_call = !is_wanted(c, Fused), .exact = exact};
+  Fuse f = {.one_call = !options_fused(&c->options), .exact = exact};
   begin_groups(g, &f);
   for (size_t i = 0; i < LENGTH(steps); i++)
     if (is_wanted(c, steps[i].when)) steps[i].run(g);
@@ -446,9 +445,8 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
 
 // Producers that several kernels compute, each for itself, are copied; then groups are made.
 static Graph *copy_and_group(Compiler *c, Graph *g) {
-  bool fused = is_wanted(c, Fused);
-  g = fused ? chain_own(g) : graph_copy(g);
-  if (fused && !c->options.no_flash) g = attend_own(weigh_own(g));
+  g = options_fused(&c->options) ? chain_own(g) : graph_copy(g);
+  if (options_flash(&c->options)) g = attend_own(weigh_own(g));
   if (make_groups(c, g, false)) return g;
   g = graph_copy(g);
   if (!make_groups(c, g, true)) die("two kernels wait for each other");
@@ -457,7 +455,7 @@ static Graph *copy_and_group(Compiler *c, Graph *g) {
 
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
-  Graph *g = is_wanted(c, Fused) ? taps_make(tables_make(c->graph)) : c->graph;
+  Graph *g = options_fused(&c->options) ? taps_make(tables_make(c->graph)) : c->graph;
   c->graph = copy_and_group(c, g);
   if (many_choose(g, c->graph)) c->graph = copy_and_group(c, g);
 }

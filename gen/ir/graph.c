@@ -4,6 +4,14 @@
 
 #include <string.h>
 
+bool options_fused(const Options *o) {
+  return strcmp(o->lowering, "unfused") != 0;
+}
+
+bool options_flash(const Options *o) {
+  return options_fused(o) && !o->no_flash;
+}
+
 Graph *graph_new(Compiler *c, const char *model) {
   Graph *g = arena_alloc(c->arena, sizeof *g);
   g->c = c;

@@ -189,6 +189,9 @@ typedef struct Options {
   bool compares;         // only figures are wanted: values may exceed 2^31 elements
 } Options;
 
+bool options_fused(const Options *o); // the lowering joins kernels of several layer calls
+bool options_flash(const Options *o); // and attention is one kernel
+
 // All state of one compilation.
 struct Compiler {
   Options options;

@@ -173,7 +173,7 @@ static void mark_weights(const Node *n, HeadsUse *use) {
 
 HeadsUse *attend_products(const Graph *g) {
   HeadsUse *use = arena_alloc(g->arena, sizeof *use * (size_t)(g->nnodes + 1));
-  bool wanted = strcmp(g->c->options.lowering, "unfused") && !g->c->options.no_flash;
+  bool wanted = options_flash(&g->c->options);
   for (int i = 0; i < g->nnodes && wanted; i++) {
     const Node *product = attend_product(g->nodes[i]);
     if (product) use[i] = WeighsHeads, use[product->id] = MakesScores;

@@ -12,7 +12,7 @@ enum { kMostParts = 8 }; // of a concat
 static const uint8_t channels_last[4] = {0, 2, 3, 1};
 
 static bool is_fused(const Graph *g) {
-  return strcmp(g->c->options.lowering, "unfused");
+  return options_fused(&g->c->options);
 }
 
 static void set_order(Type *t, const uint8_t *order) {

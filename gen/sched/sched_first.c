@@ -183,7 +183,7 @@ static void join_first(Group *product, const Arch *arch) {
 void sched_first(Compiler *c) {
   Graph *g = c->graph;
   int count = 0;
-  if (!strcmp(c->options.lowering, "unfused") || c->options.apart) return;
+  if (!options_fused(&c->options) || c->options.apart) return;
   for (int i = 0; i < g->ngroups; i++)
     if (g->groups[i]->tm->fusion == &fusion_contract) join_first(g->groups[i], c->options.arch);
   for (int i = 0; i < g->ngroups; i++) {

@@ -177,7 +177,7 @@ static Node *apply(Graph *to, Node *n) {
     Node *better = apply_rule(to, n, always[i].rule);
     if (better) return better;
   }
-  bool algebra = strcmp(to->c->options.lowering, "unfused") != 0;
+  bool algebra = options_fused(&to->c->options);
   int *nested = ((Known *)to->scratch)->nested;
   for (size_t i = 0; algebra && i < LENGTH(rules); i++) {
     if (nested[i] == rules[i].limit) continue;
@@ -261,7 +261,7 @@ static const struct Walk {
 // Needs: types. Gives: the same outputs from fewer nodes. Breaks nothing.
 void simp_pass(Compiler *c) {
   c->graph = simplified(c->graph, rewrite);
-  bool fused = !strcmp(c->options.lowering, "fused");
+  bool fused = options_fused(&c->options);
   for (size_t i = 0; fused && i < LENGTH(walks); i++)
     if (walks[i].needed(c->graph)) c->graph = simplified(c->graph, walks[i].rewrites);
 }

@@ -192,8 +192,7 @@ static bool product_pays(const Parts *p) {
 
 Node *parts_summed(Graph *to, Node *n) {
   Parts p;
-  bool wanted = !strcmp(to->c->options.lowering, "fused") && !to->c->options.no_flash;
-  if (!wanted || !sum_of_floats(n) || !find_parts(n, &p) || !product_pays(&p)) return NULL;
+  if (!options_flash(&to->c->options) || !sum_of_floats(n) || !find_parts(n, &p) || !product_pays(&p)) return NULL;
   bool of_keys, of_rows, keys, rows;
   int end = p.grid.rank;
   summed(&p, p.keys, end, &of_keys, &keys);
