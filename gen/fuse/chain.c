@@ -105,7 +105,7 @@ static int64_t ends_bytes(const Ends *ends) {
 }
 
 bool chain_is_shape(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveReshape && !n->fixed && view_same_memory(n) &&
+  return node_is_move(n, MoveReshape) && !n->fixed && view_same_memory(n) &&
          n->in[0]->op->cls == OpMap;
 }
 

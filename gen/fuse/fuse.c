@@ -395,7 +395,8 @@ bool *fuse_attentions(Graph *g) {
 enum When { Always, Fused, JoinsKernels }; // JoinsKernels: fused, and not --apart
 
 static bool is_wanted(const Compiler *c, enum When when) {
-  return when == Always || (options_fused(&c->options) && !(when == JoinsKernels && c->options.apart));
+  if (when == JoinsKernels && c->options.apart) return false;
+  return when == Always || options_fused(&c->options);
 }
 
 // A product and what its accumulators can compute in addition: GLU pairs, rotary pairs.

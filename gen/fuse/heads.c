@@ -119,9 +119,8 @@ static unsigned dims_before(const Node *n, int i, unsigned dims) {
   const Type *from = &n->in[i]->type;
   unsigned before = 0;
   if (n->op->cls == OpReduce) return (unsigned)n->attr.axes;
-  if (n->op->cls == OpMove && n->op->form == MoveReshape)
-    return before_reshape(&n->type, from, dims);
-  if (n->op->cls == OpMove && n->op->form == MovePermute) {
+  if (node_is_move(n, MoveReshape)) return before_reshape(&n->type, from, dims);
+  if (node_is_move(n, MovePermute)) {
     for (int d = 0; d < n->type.rank; d++)
       if (dims >> d & 1) before |= 1u << n->attr.dims[d];
     return before;

@@ -87,7 +87,7 @@ static bool is_stored(const Node *n) {
     if (nreaders != list[i]->uses) return true; // it leaves the model
     for (int j = 0; j < nreaders; j++) {
       const Node *r = readers[j];
-      bool reshape = r->op->cls == OpMove && r->op->form == MoveReshape;
+      bool reshape = node_is_move(r, MoveReshape);
       bool map = r->op->cls == OpMap && type_same_shape(&r->type, &n->type); // in the list
       if (reshape ? is_stored(r) : !map && r->op->cls != OpReduce) return true;
     }

@@ -114,8 +114,8 @@ static bool is_for_concat(const Node *n) {
 // What part n of the concat is another shape of, if it can lie there itself, where others read it;
 // null: it cannot.
 static Node *seen_as(const Graph *g, const Node *concat, const Node *n) {
-  bool shape = n->op->cls == OpMove && n->op->form == MoveReshape && n->group &&
-               n->type.dtype == concat->type.dtype && !n->parent && !is_head(g, n);
+  bool shape = node_is_move(n, MoveReshape) && n->group && n->type.dtype == concat->type.dtype &&
+               !n->parent && !is_head(g, n);
   if (!shape || !view_same_memory(n) || !is_for_concat(n)) return NULL;
   if (!same_order(n, concat) || !same_sizes(&n->type, &n->in[0]->type)) return NULL;
   Node *x = n->in[0];
@@ -199,7 +199,7 @@ void place_concats(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     Group *k = n->group;
-    bool concat = n->op->cls == OpMove && n->op->form == MoveConcat;
+    bool concat = node_is_move(n, MoveConcat);
     if (!concat || !k || n->fixed || !makes_alone(k, n)) continue;
     if (is_for_bundle(n) || !all_placeable(g, n)) continue;
     part_views(g, k);

@@ -98,7 +98,7 @@ void tail_join(Group *k, Node *n) {
 
 // Is n the first (or second) half of y along dimension d?
 static bool is_half(const Node *n, const Node *y, int d, int half) {
-  if (n->op->cls != OpMove || n->op->form != MoveSlice) return false;
+  if (!node_is_move(n, MoveSlice)) return false;
   for (int i = 0; i < y->type.rank; i++) {
     int64_t size = i == d ? y->type.dim[i] / 2 : y->type.dim[i], begin = i == d ? half * size : 0;
     if (n->attr.dims[i] != begin || n->attr.ends[i] != begin + size) return false;

@@ -20,7 +20,7 @@ typedef struct Twins {
 // Is n a slice along one dimension alone? Which; -1: it is not.
 static int sliced_dim(const Node *n) {
   int found = -1;
-  if (n->op->cls != OpMove || n->op->form != MoveSlice) return -1;
+  if (!node_is_move(n, MoveSlice)) return -1;
   for (int d = 0; d < n->type.rank; d++)
     if (n->type.dim[d] < n->in[0]->type.dim[d]) found = found < 0 ? d : n->type.rank;
   return found < n->type.rank ? found : -1;

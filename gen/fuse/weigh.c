@@ -18,7 +18,7 @@ static bool find_root(Weights *w) {
   Node *n = w->last->in[0];
   for (int d = 0; d < n->type.rank; d++) at[d] = d;
   for (;; n = n->in[0]) {
-    bool turns = n->op->cls == OpMove && n->op->form == MovePermute && n->nin == 1;
+    bool turns = node_is_move(n, MovePermute) && n->nin == 1;
     if (!turns && !(n->op->cls == OpMap && n->op->flags & FlagCopy)) break;
     for (int d = 0; turns && d < n->type.rank; d++) at[d] = (int)n->attr.dims[at[d]];
   }

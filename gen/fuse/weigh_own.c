@@ -75,7 +75,7 @@ static Node *shared_below(Node *n) {
   Node *found = n;
   for (Node *x = n; is_view(x); x = x->in[0]) {
     const Node *in = x->in[0];
-    if (in->uses > 1 || (in->op->cls == OpMove && in->op->form == MoveConcat)) found = x->in[0];
+    if (in->uses > 1 || node_is_move(in, MoveConcat)) found = x->in[0];
   }
   return found;
 }

@@ -131,6 +131,14 @@ Graph *graph_copy(Graph *g) {
 
 // ---- nodes ------------------------------------------------------------------------------------
 
+bool node_is_move(const Node *n, int form) {
+  return n->op->cls == OpMove && (int)n->op->form == form;
+}
+
+bool node_is_map(const Node *n, unsigned flags) {
+  return n->op->cls == OpMap && n->op->flags & flags;
+}
+
 bool node_is_literal(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceConst && !n->type.rank;
 }

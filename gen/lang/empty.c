@@ -50,7 +50,7 @@ Node *empty_replaced(Compiler *c, Node *n) {
   if (!reads) return n;
   if (n->op->cls == OpReduce) return constant(c, n, reduced(c, n));
   if (n->op->cls == OpContract || n->op->cls == OpScatter) return constant(c, n, 0);
-  if (n->op->cls == OpMove && n->op->form == MoveConcat) return joined(n);
-  if (n->op->cls == OpMove && n->op->form == MovePad) return constant(c, n, 0);
+  if (node_is_move(n, MoveConcat)) return joined(n);
+  if (node_is_move(n, MovePad)) return constant(c, n, 0);
   err_at(c, n->loc, "%s: %s has no elements to take", n->op->name, type_shape(&n->in[0]->type).s);
 }

@@ -13,7 +13,7 @@ static bool is_gather(const Node *n) {
 
 // Is n's declared range (nn.input below, a constant) within the table's size?
 static bool is_declared(const Node *n, int64_t size) {
-  while (n->op->cls == OpMove && n->op->form == MoveReshape) n = n->in[0];
+  while (node_is_move(n, MoveReshape)) n = n->in[0];
   bool input = n->op->cls == OpSource && n->op->form == SourceInput;
   return (input && n->attr.below && n->attr.below <= size) || n->op->form == SourceConst;
 }

@@ -109,7 +109,7 @@ static void find_readers(const Graph *g, Beside *s) {
       in->reader = n;
       if (in->made_of && reduces_pixels(n)) s->of[in->made_of->id].reduced = true;
     }
-    bool reshape = n->op->cls == OpMove && n->op->form == MoveReshape;
+    bool reshape = node_is_move(n, MoveReshape);
     if (reshape) s->of[n->id].made_of = s->of[n->in[0]->id].made_of;
     find_level(s, n);
     if (n->uses) find_meeting(s, n);

@@ -12,14 +12,10 @@ static bool leaves(const Graph *g, const Node *n) {
   return false;
 }
 
-static bool is_permute(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MovePermute;
-}
-
 // The parameter that n casts or copies as it lies, perhaps permuted; null: it does not.
 static Node *cast_of(const Node *n) {
   Node *of = n->op->cls == OpMap && n->op->flags & FlagCopy ? n->in[0] : NULL;
-  if (of && is_permute(of)) of = of->in[0];
+  if (of && node_is_move(of, MovePermute)) of = of->in[0];
   bool param = of && of->updated && of->op->cls == OpSource && of->op->form == SourceParam;
   if (!param) return NULL;
   const Node *from = n->in[0]; // a copy that lies as it does is there to be rounded: layout.c
@@ -50,7 +46,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     copy->follows = copy->fixed = true;
   }
   if (copy->type.dtype != n->type.dtype) return n;
-  Node *moved = is_permute(n->in[0]) ? again(to, n->in[0], copy) : copy;
+  Node *moved = node_is_move(n->in[0], MovePermute) ? again(to, n->in[0], copy) : copy;
   return type_same_order(&moved->type, &n->type) ? moved : again(to, n, moved);
 }
 

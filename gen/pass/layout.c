@@ -21,8 +21,8 @@ static void set_order(Type *t, const uint8_t *order) {
 
 // Is n the result of a reduction in another shape, for one reader?
 static bool is_seen_reduced(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveReshape && n->uses == 1 &&
-         n->in[0]->op->cls == OpReduce && view_same_memory(n);
+  return node_is_move(n, MoveReshape) && n->uses == 1 && n->in[0]->op->cls == OpReduce &&
+         view_same_memory(n);
 }
 
 // n itself, when it lies as asked; else a copy of it that does (Node.subst: the last one made).
@@ -164,7 +164,7 @@ static void choose_order(Node *n, const Node *node, const bool *any) {
     if (of_channels(in) && !of_channels(t)) set_order(t, channels_last);
   }
   if (reorders(n)) keep_order(n);
-  if (n->op->cls == OpMove && n->op->form == MoveGather) order_of_table(n);
+  if (node_is_move(n, MoveGather)) order_of_table(n);
 }
 
 // A move whose elements lie as its input's: itself, or where others read it a twin (Node.subst).
@@ -194,7 +194,7 @@ static int head_dim(const Node *n, int i, bool last) {
 
 // x in that order; what a permutation moves is, so that others share the copy.
 static Node *heads_as(Graph *to, Node *x, Dtype dtype, const uint8_t *order) {
-  if (x->op->cls != OpMove || x->op->form != MovePermute) return as(to, x, dtype, order);
+  if (!node_is_move(x, MovePermute)) return as(to, x, dtype, order);
   uint8_t below[MaxRank];
   for (int d = 0; d < x->type.rank; d++) below[d] = (uint8_t)x->attr.dims[order[d]];
   Node *in = as(to, x->in[0], dtype, below);
@@ -320,8 +320,8 @@ bool layout_row_major(const Type *t) {
 // read so alone stores the moved value itself.
 static void order_for_reshape(Node *reshape) {
   Node *permute = reshape->in[0], *n = permute->in[0], *stored[1 + kMostParts] = {n};
-  bool moves = permute->op->cls == OpMove && permute->op->form == MovePermute;
-  bool concat = moves && n->op->cls == OpMove && n->op->form == MoveConcat && n->nin <= kMostParts;
+  bool moves = node_is_move(permute, MovePermute);
+  bool concat = moves && node_is_move(n, MoveConcat) && n->nin <= kMostParts;
   bool several = reshape->uses > 1 || permute->uses > 1 || (moves && n->uses > 1);
   int rank = permute->type.rank, count = 1;
   if (!moves || !(concat || (n->op->cls == OpContract && several)) || n->fixed ||
@@ -337,9 +337,9 @@ static void order_for_reshape(Node *reshape) {
 
 // Is n a permutation that leaves the last dimension where it is, maybe seen with another shape?
 static bool keeps_last(const Node *n) {
-  if (n->op->cls == OpMove && n->op->form == MoveReshape) n = n->in[0];
+  if (node_is_move(n, MoveReshape)) n = n->in[0];
   int last = n->type.rank - 1;
-  return n->op->cls == OpMove && n->op->form == MovePermute && n->attr.dims[last] == last;
+  return node_is_move(n, MovePermute) && n->attr.dims[last] == last;
 }
 
 // Where a concat of permuted parts is reshaped, so that dimensions become one that lie apart in
@@ -347,7 +347,7 @@ static bool keeps_last(const Node *n) {
 // parts stores them so.
 static void plain_for_reshape(const Node *reshape, bool *plain) {
   const Node *n = reshape->in[0];
-  bool concat = n->op->cls == OpMove && n->op->form == MoveConcat && n->nin <= kMostParts;
+  bool concat = node_is_move(n, MoveConcat) && n->nin <= kMostParts;
   bool parts = concat && !n->fixed && reshape->type.rank < n->type.rank;
   for (int i = 0; parts && i < n->nin; i++) parts = keeps_last(n->in[i]) && n->in[i]->uses == 1;
   for (int i = 0; parts && i < n->nin; i++) plain[n->id] = plain[n->in[i]->id] = true;
@@ -400,7 +400,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 // A value that leaves the graph: each as it is `wanted`, in memory of its own. `taken`: another has
 // it. A source is where it is given.
 static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
-  bool reshape = n->op->cls == OpMove && n->op->form == MoveReshape;
+  bool reshape = node_is_move(n, MoveReshape);
   bool plain = layout_row_major(wanted);
   if (reshape && plain && !taken && !type_same_order(wanted, &n->type) &&
       n->in[0]->op->cls == OpMap) {
@@ -437,7 +437,7 @@ void layout_pass(Compiler *c) {
     layout.any[i] = suits_any(c->graph->nodes[i], layout.any);
   for (int i = 0; fused && i < c->graph->nnodes; i++) {
     Node *n = c->graph->nodes[i];
-    if (n->op->cls != OpMove || n->op->form != MoveReshape) continue;
+    if (!node_is_move(n, MoveReshape)) continue;
     order_for_reshape(n);
     plain_for_reshape(n, layout.plain);
   }

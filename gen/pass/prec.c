@@ -200,7 +200,7 @@ Dtype prec_operand(const Node *n) {
 static void set_output(Node *n, Dtype dtype) {
   if (n->op->cls == OpSource || (dtype != DtF32 && n->uses > 1)) return;
   n->type.dtype = dtype;
-  bool shape = n->op->cls == OpMove && n->op->form == MoveReshape;
+  bool shape = node_is_move(n, MoveReshape);
   if (shape && n->in[0]->uses == 1 && !is_said(&(Asked){.n = n->in[0]}))
     set_output(n->in[0], dtype);
 }

@@ -166,7 +166,7 @@ static bool is_position(const Node *n) {
 static void find_again(const Graph *g, PrecFacts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    bool made = n->op->cls == OpMap || (n->op->cls == OpMove && n->op->form == MoveReshape);
+    bool made = n->op->cls == OpMap || node_is_move(n, MoveReshape);
     facts[i].again = made || n->op->cls == OpSource;
     for (int j = 0; made && j < n->nin; j++) made = facts[i].again = facts[n->in[j]->id].again;
   }
@@ -188,7 +188,7 @@ static void find_of_sums(const Graph *g, PrecFacts *facts) {
 static void find_of_integers(const Graph *g, PrecFacts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    bool join = n->op->cls == OpMove && n->op->form == MoveConcat, all = true, some = false;
+    bool join = node_is_move(n, MoveConcat), all = true, some = false;
     bool through = n->op->cls == OpMap || n->op->cls == OpWindow || n->op->cls == OpMove;
     for (int j = 0; j < n->nin && through; j++) {
       const Node *x = n->in[j];

@@ -185,7 +185,7 @@ static void find_taken(const Group *g, Attending *a, const Node *n, bool *seen) 
     a->takes_in = a->takes_in || matrix || n->type.dtype != DtF32;
   }
   if (n->group != g) return;
-  bool gathers = n->op->cls == OpMove && n->op->form == MoveGather;
+  bool gathers = node_is_move(n, MoveGather);
   a->takes_in = a->takes_in || gathers || n->op->typing == TypeDraw;
   for (int i = 0; i < n->nin; i++) find_taken(g, a, n->in[i], seen);
 }
@@ -237,7 +237,7 @@ static int count_issue(const Group *g, const Node *n, double elements, bool *see
   for (int i = 0; i < n->nin; i++) {
     double input = 0;
     int more = count_issue(g, n->in[i], elements, seen, &input);
-    bool some = n->op->cls == OpMove && n->op->form == MoveConcat; // of the elements
+    bool some = node_is_move(n, MoveConcat); // of the elements
     inside += some ? input * (double)type_count(&n->in[i]->type) / (double)type_count(&n->type)
                    : input;
     if (more > waits) waits = more;

@@ -119,10 +119,6 @@ static double share_read(const Node *n) {
   return share;
 }
 
-static bool is_slice(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveSlice;
-}
-
 // The share of a value that gathers and slices of the group read, where it reads no more of it.
 // Each element that its threads go through reads one at the most.
 static double share_moved(const Group *g, const Node *x) {
@@ -131,7 +127,7 @@ static double share_moved(const Group *g, const Node *x) {
     for (int j = 0; j < g->nodes[i]->nin; j++) {
       const Node *n = g->nodes[i];
       if (n->in[j] != x) continue;
-      if ((!op_gathers(n->op) && !is_slice(n)) || j) return 1;
+      if ((!op_gathers(n->op) && !node_is_move(n, MoveSlice)) || j) return 1;
       const Type *all =
           g->tm->fusion->elements ? g->tm->fusion->elements(group_part(g, n)) : &n->type;
       count += fmin((double)type_count(&n->type), (double)type_count(all));

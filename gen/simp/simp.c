@@ -84,6 +84,15 @@ Node *simp_index(Graph *to, int axis, const Type *shape, const Node *like) {
   return simp_intern(to, n);
 }
 
+Node *simp_binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like) {
+  Node *in[2] = {a, b};
+  return simp_make(to, op, 2, in, NULL, like);
+}
+
+bool simp_is_pure_map(const Node *n) {
+  return n->op->cls == OpMap && n->op->typing != TypeDraw;
+}
+
 bool simp_is_const(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceConst;
 }

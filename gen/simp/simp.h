@@ -16,6 +16,8 @@ Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
 Node *simp_intern(Graph *to, Node *n); // the node like n that exists already, else n itself
 void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size); // n's, of these inputs
 bool simp_is_const(const Node *n);
+bool simp_is_pure_map(const Node *n); // computing it again gives the same: not a draw
+Node *simp_binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like);
 Node *simp_with(Graph *to, const char *op, Node *x, double number); // x op number, of x's dtype
 Node *simp_index(Graph *to, int axis, const Type *shape, const Node *like); // positions along it
 

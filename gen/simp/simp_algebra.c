@@ -117,7 +117,7 @@ static bool find_parts(Node *n, Node **part, int *count, int *axis) {
   if (n->op->cls == OpMap && n->op->flags & FlagAdd && n->nin == 2)
     return type_same_shape(&n->in[0]->type, &n->in[1]->type) &&
            find_parts(n->in[0], part, count, axis) && find_parts(n->in[1], part, count, axis);
-  if (n->op->cls != OpMove || n->op->form != MovePad || *count == kMostJoined) return false;
+  if (!node_is_move(n, MovePad) || *count == kMostJoined) return false;
   for (int d = 0; d < n->type.rank; d++) {
     if (!n->attr.dims[d] && !n->attr.ends[d]) continue;
     if (*axis >= 0 && *axis != d) return false;
@@ -156,11 +156,6 @@ Node *fixed_second(Graph *to, Node *n) {
   return simp_make(to, n->op, 2, swapped, &n->attr, n);
 }
 
-static Node *binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like) {
-  Node *in[2] = {a, b};
-  return simp_make(to, op, 2, in, NULL, like);
-}
-
 // x - c = x + (-c), where both are negated in one dtype: of bytes -1 is 255.
 Node *subtract_to_add(Graph *to, Node *n) {
   if (!(n->op->flags & FlagSub) || !n->in[1]->fixed || n->in[0]->fixed) return NULL;
@@ -168,7 +163,7 @@ Node *subtract_to_add(Graph *to, Node *n) {
   bool number = node_is_number(n->in[1]) && dtype != DtBool;
   if (!number && !simp_same_arithmetic(dtype, n->type.dtype)) return NULL;
   Node *negative = simp_make(to, op_need(to->c, "neg"), 1, &n->in[1], NULL, n);
-  return binary(to, op_need(to->c, "add"), n->in[0], negative, n);
+  return simp_binary(to, op_need(to->c, "add"), n->in[0], negative, n);
 }
 
 // Do numbers of the model stay what they are where they are joined? 1e30 * 1e30 is infinite, and
@@ -189,10 +184,10 @@ Node *join_fixed(Graph *to, Node *n) {
   Node *x = inner->in[0], *c1 = inner->in[1];
   if (!can_join(c1, c2, n->op->flags & FlagMul)) return NULL;
   if (!simp_same_arithmetic(inner->type.dtype, n->type.dtype)) return NULL;
-  if (inner->op == n->op) return binary(to, n->op, x, binary(to, n->op, c1, c2, n), n);
+  if (inner->op == n->op) return simp_binary(to, n->op, x, simp_binary(to, n->op, c1, c2, n), n);
   if (!(n->op->flags & FlagMul)) return NULL;
-  Node *scaled = binary(to, n->op, x, c2, n);
-  return binary(to, inner->op, scaled, binary(to, n->op, c1, c2, n), n);
+  Node *scaled = simp_binary(to, n->op, x, c2, n);
+  return simp_binary(to, inner->op, scaled, simp_binary(to, n->op, c1, c2, n), n);
 }
 
 // `c` as a factor of the weights of contraction `y`, or null when it varies along more than the
@@ -230,7 +225,7 @@ Node *scale_into_weights(Graph *to, Node *n) {
   if (!type_same_shape(&y->type, &n->type) || !factor_fits(y, c)) return NULL;
   Node *factor = weight_factor(to, y, c);
   if (!factor) return NULL;
-  Node *in[2] = {y->in[0], binary(to, n->op, y->in[1], factor, n)};
+  Node *in[2] = {y->in[0], simp_binary(to, n->op, y->in[1], factor, n)};
   return simp_make(to, y->op, 2, in, &y->attr, y);
 }
 

@@ -13,7 +13,7 @@ enum { kMostSearched = 64 }; // nodes of one question
 // Does n bring matrices into another order of batches, maybe exchanging rows and columns?
 static bool moves_batches(const Node *n, bool *turns) {
   int rank = n->type.rank;
-  if (n->op->cls != OpMove || n->op->form != MovePermute || rank < 4) return false;
+  if (!node_is_move(n, MovePermute) || rank < 4) return false;
   int64_t rows = n->attr.dims[rank - 2], columns = n->attr.dims[rank - 1];
   *turns = rows == rank - 1;
   if (rows + columns != 2 * rank - 3 || (rows != rank - 1 && rows != rank - 2)) return false;
@@ -36,7 +36,7 @@ static Node *moved(Graph *to, const Node *n, Node *x, bool back) {
 
 // Weights of scores, or of those of one memory among several.
 static bool is_weights(const Node *x) {
-  if (x->op->cls == OpMove && x->op->form == MoveSlice) return memories_weigh(x->in[0]);
+  if (node_is_move(x, MoveSlice)) return memories_weigh(x->in[0]);
   return sum_power(x) && reshape_scores(x);
 }
 
@@ -76,7 +76,7 @@ Node *batches_in_order(Graph *to, Node *n) {
 
 // Rows that x has joined, behind `batches` dimensions; null: it has joined none, or others.
 static Node *rows_joined(Node *x, const Type *batches) {
-  Node *of = (x->op->cls == OpMove && x->op->form == MoveReshape) ? x->in[0] : NULL;
+  Node *of = node_is_move(x, MoveReshape) ? x->in[0] : NULL;
   if (!of || of->type.rank <= x->type.rank) return NULL;
   for (int d = 0; d < x->type.rank - 2; d++)
     if (of->type.dim[d] != batches->dim[d] || x->type.dim[d] != batches->dim[d]) return NULL;
@@ -95,10 +95,10 @@ static bool are_of_attention(const Node *x) {
 // Is x made of scores, of which n multiplies the rows of some batches, or of all by weights?
 static bool is_of_rows(const Node *x, const Node *n) {
   int rank = x->type.rank;
-  bool moved = x->op->cls == OpMove && x->op->form == MovePermute && rank > 2;
+  bool moved = node_is_move(x, MovePermute) && rank > 2;
   if (moved && x->attr.dims[rank - 2] == rank - 2 && x->attr.dims[rank - 1] == rank - 1)
     x = x->in[0]; // batches in another order
-  if (x->op->cls == OpMove && x->op->form == MoveSlice && memories_weigh(x->in[0])) return true;
+  if (node_is_move(x, MoveSlice) && memories_weigh(x->in[0])) return true;
   return reshape_batched(n) ? reshape_scores(x) : are_of_attention(x);
 }
 
@@ -139,7 +139,7 @@ static bool same_batches(const Node *a, const Node *b) {
 // the products, seen so.
 Node *concat_apart(Graph *to, Node *n) {
   int rank = n->type.rank, more = 0;
-  bool concat = n->op->cls == OpMove && n->op->form == MoveConcat;
+  bool concat = node_is_move(n, MoveConcat);
   if (!concat || n->attr.axis < rank - 2) return NULL;
   bool scores = false;
   for (int i = 0; i < n->nin; i++) {
@@ -159,7 +159,7 @@ Node *concat_apart(Graph *to, Node *n) {
 // And a slice of rows or columns of such a product.
 Node *slice_apart(Graph *to, Node *n) {
   int rank = n->type.rank;
-  const Node *x = n->op->cls == OpMove && n->op->form == MoveSlice ? n->in[0] : n;
+  const Node *x = node_is_move(n, MoveSlice) ? n->in[0] : n;
   if (x == n || !reshape_joins(x) || !reshape_scores(x->in[0])) return NULL;
   for (int d = 0; d < rank - 2; d++)
     if (n->type.dim[d] != x->type.dim[d]) return NULL;
@@ -198,7 +198,7 @@ static Node *cut(Graph *to, Node *x, const Node *n, int *left) {
 // Weights of which some batches are read by themselves, as those of every second head that
 // differential attention subtracts, are made of these batches of queries and keys.
 Node *weights_cut(Graph *to, Node *n) {
-  if (n->op->cls != OpMove || n->op->form != MoveSlice) return NULL;
+  if (!node_is_move(n, MoveSlice)) return NULL;
   const Node *x = n->in[0];
   for (int d = n->type.rank - 2; d >= 0 && d < n->type.rank; d++)
     if (n->type.dim[d] != x->type.dim[d]) return NULL;

@@ -31,18 +31,14 @@ static int64_t part_begin(const Split *s) {
   return begin;
 }
 
-static bool is_map(const Node *n) {
-  return n->op->cls == OpMap && n->op->typing != TypeDraw;
-}
-
 // Maps of the tree below the top; others that a map reads are its leaves.
 static bool is_inner(const Split *s, const Node *n) {
-  return n == s->top || (is_map(n) && n->uses == 1);
+  return n == s->top || (simp_is_pure_map(n) && n->uses == 1);
 }
 
 // The concat that x is, or that maps make it of; null: there is none.
 static const Node *find_concat(const Split *s, const Node *x, int *left) {
-  bool concat = x->op->cls == OpMove && x->op->form == MoveConcat;
+  bool concat = node_is_move(x, MoveConcat);
   if (concat) return x->uses == 1 && x->nin <= kMostParts ? x : NULL;
   if (--*left < 0 || !is_inner(s, x)) return NULL;
   for (int i = 0; i < x->nin; i++) {
@@ -55,13 +51,13 @@ static const Node *find_concat(const Split *s, const Node *x, int *left) {
 
 // What n, made by maps of one value, is made of.
 static const Node *origin(const Node *n) {
-  while (is_map(n) && n->nin == 1) n = n->in[0];
+  while (simp_is_pure_map(n) && n->nin == 1) n = n->in[0];
   return n;
 }
 
 // Of what is n a slice along the concat's axis alone? Null: it is none.
 static const Node *sliced(const Split *s, const Node *n) {
-  if (n->op->cls != OpMove || n->op->form != MoveSlice) return NULL;
+  if (!node_is_move(n, MoveSlice)) return NULL;
   const Node *x = n->in[0];
   for (int d = 0; d < n->type.rank; d++)
     if (d != s->concat->attr.axis && n->type.dim[d] != x->type.dim[d]) return NULL;
@@ -91,7 +87,7 @@ static bool is_of_leaf(const Split *s) {
 // are beside it does not matter.
 static const Node *cut_from(const Split *s, const Node *n, int *left) {
   const Node *x = sliced(s, n);
-  if (x || --*left < 0 || !is_map(n)) return x && !x->fixed ? x : NULL;
+  if (x || --*left < 0 || !simp_is_pure_map(n)) return x && !x->fixed ? x : NULL;
   for (int i = 0; i < n->nin && !x; i++)
     if (n->in[i]->type.rank == n->type.rank) x = cut_from(s, n->in[i], left);
   return x;
@@ -120,7 +116,7 @@ static bool is_cut(const Split *s) {
 // Positions and what maps make of them are computed for a slice, however many read them whole.
 static bool is_placed(const Node *x, int *left) {
   if (!x->type.rank || (x->op->cls == OpSource && x->op->form == SourceIndex)) return true;
-  bool placed = --*left >= 0 && is_map(x);
+  bool placed = --*left >= 0 && simp_is_pure_map(x);
   for (int i = 0; i < x->nin && placed; i++) placed = is_placed(x->in[i], left);
   return placed;
 }
@@ -136,7 +132,7 @@ static Node *part_of(const Split *s, Node *x) {
   int d = axis_in(s, x), left = kMostSearched;
   if (x == s->concat) return x->in[s->part];
   if (d < 0) return x;
-  if (is_inner(s, x) || (is_map(x) && is_placed(x, &left))) {
+  if (is_inner(s, x) || (simp_is_pure_map(x) && is_placed(x, &left))) {
     Node *in[MaxInputs];
     for (int i = 0; i < x->nin; i++) in[i] = part_of(s, x->in[i]);
     return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
@@ -148,7 +144,7 @@ static Node *part_of(const Split *s, Node *x) {
 static Node *concat_last(Graph *to, Node *n) {
   Split s = {.to = to, .top = n};
   int left = kMostSearched;
-  if (!is_map(n) || !n->type.rank) return NULL;
+  if (!simp_is_pure_map(n) || !n->type.rank) return NULL;
   s.concat = find_concat(&s, n, &left);
   if (!s.concat || !(is_of_leaf(&s) || is_cut(&s))) return NULL;
   Node *parts[kMostParts];
@@ -160,7 +156,7 @@ static Node *concat_last(Graph *to, Node *n) {
 // concat(concat(a, b), c) = concat(a, b, c), where nobody else reads the first.
 static Node *concat_of_concats(Graph *to, Node *n) {
   int count = 0, most = n->nin;
-  if (n->op->cls != OpMove || n->op->form != MoveConcat) return NULL;
+  if (!node_is_move(n, MoveConcat)) return NULL;
   for (int i = 0; i < n->nin; i++) most += n->in[i]->nin;
   Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)most);
   for (int i = 0; i < n->nin; i++) {
@@ -175,7 +171,7 @@ static Node *concat_of_concats(Graph *to, Node *n) {
 
 // And one of more parts than a kernel takes is one of concats, as of the steps of a recurrence.
 static Node *concat_of_many(Graph *to, Node *n) {
-  if (n->op->cls != OpMove || n->op->form != MoveConcat || n->nin <= kMostPointers) return NULL;
+  if (!node_is_move(n, MoveConcat) || n->nin <= kMostPointers) return NULL;
   int count = 0, runs = (int)ceil_div(n->nin, kMostPointers), size = (int)ceil_div(n->nin, runs);
   Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)runs);
   for (int i = 0; i < n->nin; i += size) {
@@ -189,8 +185,7 @@ static Node *concat_of_many(Graph *to, Node *n) {
 // the halves of concat(cos, cos) are one table.
 static Node *slice_of_part(Graph *to, Node *n) {
   Node *concat = n->op->cls == OpMove && n->nin == 1 ? n->in[0] : n;
-  if (n->op->form != MoveSlice || concat->op->cls != OpMove || concat->op->form != MoveConcat)
-    return NULL;
+  if (n->op->form != MoveSlice || !node_is_move(concat, MoveConcat)) return NULL;
   int64_t d = concat->attr.axis, from = 0;
   int i = 0, left = kMostSearched, last = concat->nin - 1;
   for (; i < last && from + concat->in[i]->type.dim[d] <= n->attr.dims[d]; i++)
@@ -207,12 +202,12 @@ static Node *slice_of_part(Graph *to, Node *n) {
 // The concat with scores among its parts that x, of its shape, is made of by maps; null: none.
 static const Node *concat_of_scores(const Node *x, int *left) {
   if (--*left < 0) return NULL;
-  if (x->op->cls == OpMove && x->op->form == MoveConcat) {
+  if (node_is_move(x, MoveConcat)) {
     for (int i = 0; i < x->nin; i++)
       if (reshape_scores(x->in[i])) return x;
     return NULL;
   }
-  for (int i = 0; is_map(x) && i < x->nin; i++) {
+  for (int i = 0; simp_is_pure_map(x) && i < x->nin; i++) {
     bool alike = type_same_shape(&x->in[i]->type, &x->type);
     const Node *found = alike ? concat_of_scores(x->in[i], left) : NULL;
     if (found) return found;
@@ -222,7 +217,7 @@ static const Node *concat_of_scores(const Node *x, int *left) {
 
 // Does n pad its input along d alone?
 static bool pads_along(const Node *n, int d) {
-  if (n->op->cls != OpMove || n->op->form != MovePad) return false;
+  if (!node_is_move(n, MovePad)) return false;
   for (int i = 0; i < n->type.rank; i++)
     if (i != d && (n->attr.dims[i] || n->attr.ends[i])) return false;
   return true;
@@ -232,7 +227,7 @@ static bool pads_along(const Node *n, int d) {
 static bool is_made_of(const Node *x, const Node *concat, int *left) {
   bool made = x == concat;
   if (--*left < 0) return false;
-  for (int i = 0; is_map(x) && i < x->nin && !made; i++)
+  for (int i = 0; simp_is_pure_map(x) && i < x->nin && !made; i++)
     made = type_same_shape(&x->in[i]->type, &x->type) && is_made_of(x->in[i], concat, left);
   return made;
 }
@@ -252,7 +247,7 @@ static Node *map_of(const Split *s, Node *x, Piece *piece, int *left) {
 // cannot be. Rows of anything else have other parts, or none, and stay as they are.
 static Node *rows_by_parts(const Split *s, Node *x, int *left) {
   if (--*left < 0) return NULL;
-  if (is_map(x)) return map_of(s, x, rows_by_parts, left);
+  if (simp_is_pure_map(x)) return map_of(s, x, rows_by_parts, left);
   int searched = kMostSearched;
   if (x->op->cls != OpReduce || !is_made_of(x->in[0], s->concat, &searched)) return x;
   bool most = x->op->flags & FlagMax, sum = x->op->flags & FlagAdd;
@@ -274,7 +269,7 @@ static Node *rows_by_parts(const Split *s, Node *x, int *left) {
 // x from `begin` to `end` along d; of a concat the part that this is, of positions others.
 static Node *cut_along(Graph *to, Node *x, int d, int64_t begin, int64_t end) {
   int64_t at = 0;
-  bool concat = x->op->cls == OpMove && x->op->form == MoveConcat && x->attr.axis == d;
+  bool concat = node_is_move(x, MoveConcat) && x->attr.axis == d;
   for (int i = 0; concat && i < x->nin; at += x->in[i++]->type.dim[d])
     if (at == begin && at + x->in[i]->type.dim[d] == end) return x->in[i];
   if (x->op->cls != OpSource || x->op->form != SourceIndex) return slice_of(to, x, d, begin, end);
@@ -302,7 +297,7 @@ static Node *piece_of(const Split *s, Node *x, int *left) {
   if (x == s->concat) return x->in[s->part];
   if (d < 0) return s->whole ? x : rows_by_parts(s, x, left);
   if (--*left < 0) return NULL;
-  if (is_map(x) || (s->whole && x->op->cls == OpMap)) return map_of(s, x, piece_of, left);
+  if (simp_is_pure_map(x) || (s->whole && x->op->cls == OpMap)) return map_of(s, x, piece_of, left);
   int64_t begin = part_begin(s), size = s->concat->in[s->part]->type.dim[s->concat->attr.axis];
   Type piece = x->type;
   if (s->whole && reshape_batched(x)) return product_cut(s->to, x, begin, begin + size);
@@ -323,7 +318,7 @@ static Node *piece_of(const Split *s, Node *x, int *left) {
 // derivatives of scores of memories (simp_memories.c), whose rows are those of all.
 static Node *scores_alone(Graph *to, Node *n) {
   int left = kMostSearched;
-  if (n->op->cls != OpMove || n->op->form != MoveSlice || !is_map(n->in[0])) return NULL;
+  if (!node_is_move(n, MoveSlice) || !simp_is_pure_map(n->in[0])) return NULL;
   Split s = {.to = to, .top = n->in[0], .concat = concat_of_scores(n->in[0], &left)};
   if (!s.concat || sliced(&s, n) != n->in[0]) return NULL;
   int64_t d = s.concat->attr.axis;

@@ -106,7 +106,7 @@ static Node *make(Cut *c, Node *n) {
 }
 
 static bool drops_half(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveSlice && n->in[0]->op->cls != OpSource &&
+  return node_is_move(n, MoveSlice) && n->in[0]->op->cls != OpSource &&
          2 * type_count(&n->type) <= type_count(&n->in[0]->type);
 }
 

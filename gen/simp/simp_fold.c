@@ -63,7 +63,7 @@ Node *fold_constants(Graph *to, Node *n) {
   enum { kMostAsked = 16 };
   int left = kMostAsked;
   bool moves = op_scatters(n->op);
-  if (n->op->cls == OpMove && n->op->form == MoveGather)
+  if (node_is_move(n, MoveGather))
     moves = simp_is_const(n->in[0]) && is_of_positions(n->in[1], &left);
   if (moves && simp_is_const(n->in[0])) return constant(to, n->in[0]->attr.value, n);
   if (n->op->cls != OpMap) return NULL;

@@ -47,15 +47,11 @@ bool grid_seen_as(const Type *x, const Type *full, const Type *as, int64_t *dims
 
 // ---- what is seen otherwise -------------------------------------------------------------------
 
-static bool is_reshape(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveReshape;
-}
-
 // The scores that maps and reshapes make n of, as their product has them, where no map is of a
 // product as it is; null: there are none.
 static const Node *scores_seen(const Node *n, int *left) {
   if (--*left < 0) return NULL;
-  if (is_reshape(n))
+  if (node_is_move(n, MoveReshape))
     return reshape_first_scores(n->in[0]) ? n->in[0] : scores_seen(n->in[0], left);
   const Node *found = NULL;
   for (int i = 0; n->op->cls == OpMap && i < n->nin && !found; i++)
@@ -67,14 +63,14 @@ static const Node *scores_seen(const Node *n, int *left) {
 // none.
 static const Type *shape_reduced(const Node *x) {
   int left = kMostDeep;
-  const Node *reduced = turned_reduced(is_reshape(x) ? x->in[0] : x, &left);
+  const Node *reduced = turned_reduced(node_is_move(x, MoveReshape) ? x->in[0] : x, &left);
   return reduced ? &reduced->in[0]->type : NULL;
 }
 
 // Is x scores, or what has reduced their rows in it, that are seen otherwise?
 static bool is_seen(const Node *x) {
   int left = kMostDeep;
-  return is_reshape(x) && (shape_reduced(x) || scores_seen(x, &left));
+  return node_is_move(x, MoveReshape) && (shape_reduced(x) || scores_seen(x, &left));
 }
 
 // ---- in the shape of the product ----------------------------------------------------------------

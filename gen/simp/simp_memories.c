@@ -22,14 +22,6 @@ static bool is_wide(const Node *n) { // along keys
   return n->type.rank && n->type.dim[last_of(n)] > 1;
 }
 
-static bool is_concat(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveConcat;
-}
-
-static bool is_pad(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MovePad;
-}
-
 static Node *product_of(const Node *x) {
   int left = kMostSearched;
   return x->type.rank > 2 ? (Node *)reshape_product(x, NULL, &left) : NULL;
@@ -39,7 +31,8 @@ bool memories_beside(const Node *n) {
   const Node *first = NULL;
   int products = 0;
   bool scores = false;
-  if (!is_concat(n) || n->attr.axis != last_of(n) || n->nin > kMostParts || n->fixed) return false;
+  if (!node_is_move(n, MoveConcat) || n->attr.axis != last_of(n) || n->nin > kMostParts || n->fixed)
+    return false;
   for (int i = 0; i < n->nin; i++) {
     const Node *p = product_of(n->in[i]);
     if (!p && is_wide(n->in[i])) return false;
@@ -62,7 +55,7 @@ static void look(const Node *x, const Node **found, bool *others, int *left) {
   if (*left < 0 || x == *found) return;
   if (!*found && memories_beside(x))
     *found = x;
-  else if (is_concat(x) || is_pad(x) || x->op->cls == OpContract)
+  else if (node_is_move(x, MoveConcat) || node_is_move(x, MovePad) || x->op->cls == OpContract)
     *others = true;
   for (int i = 0; x->op->cls == OpMap && i < x->nin; i++)
     if (type_same_shape(&x->in[i]->type, &x->type)) look(x->in[i], found, others, left);
@@ -80,7 +73,7 @@ bool memories_weigh(const Node *x) {
 
 // The weights that x is a slice of, along keys alone; null: it is none.
 static Node *sliced_weights(const Node *x) {
-  if (x->op->cls != OpMove || x->op->form != MoveSlice) return NULL;
+  if (!node_is_move(x, MoveSlice)) return NULL;
   for (int d = 0; d < last_of(x); d++)
     if (x->type.dim[d] != x->in[0]->type.dim[d]) return NULL;
   return memories_weigh(x->in[0]) ? x->in[0] : NULL;
@@ -118,7 +111,7 @@ static Type with_batches_of(const Type *a, const Type *b, const Node *x) {
 
 // x, padded or not, with the batches of both.
 static Node *with_batches(Graph *to, Node *x, const Node *other) {
-  bool pads = is_pad(x);
+  bool pads = node_is_move(x, MovePad);
   Node *inner = pads ? x->in[0] : x;
   Type t = with_batches_of(&x->type, &other->type, inner);
   Node *y = scores_expanded(to, inner, &t);
@@ -166,17 +159,14 @@ typedef struct Join {
   int left;
 } Join;
 
-static bool is_map(const Node *n) {
-  return n->op->cls == OpMap && n->op->typing != TypeDraw;
-}
-
 // Maps of the parts that are all alike as one of all keys; null: they are not.
 static Node *alike(Join *j, Node *const *x) {
   bool own = true, same = true, maps = true;
   for (int i = 0; i < j->all->nin; i++) {
     own = own && x[i] == j->own[i];
     same = same && x[i] == x[0];
-    maps = maps && is_map(x[i]) && x[i]->op == x[0]->op && x[i]->type.dtype == x[0]->type.dtype;
+    maps = maps && simp_is_pure_map(x[i]) && x[i]->op == x[0]->op &&
+           x[i]->type.dtype == x[0]->type.dtype;
   }
   if (own) return j->product;
   if (same && !is_wide(x[0])) return x[0];
@@ -205,7 +195,7 @@ static Node *extended(Join *j, int i, Node *x) {
     Node *in[2] = {simp_intern(to, index), simp_const(to, (double)j->begin[i], &scalar, x)};
     return x->attr.axis == last ? simp_make(to, op_need(to->c, "sub"), 2, in, NULL, x) : in[0];
   }
-  if (is_map(x) && --j->left >= 0) {
+  if (simp_is_pure_map(x) && --j->left >= 0) {
     Node *in[MaxInputs];
     for (int k = 0; k < x->nin; k++) in[k] = extended(j, i, x->in[k]);
     return simp_make(to, x->op, x->nin, in, &x->attr, x);
@@ -251,7 +241,8 @@ static Node *chosen(Join *j, int i, Node *rest, Node *like) {
 // A product with columns of zeros beside it is one with such rows in its right operand: the
 // derivative of weights of which only some have values.
 static Node *product_padded(Graph *to, Node *n) {
-  Node *p = is_pad(n) ? n->in[0] : NULL, *b = p && reshape_batched(p) ? p->in[1] : NULL;
+  Node *p = node_is_move(n, MovePad) ? n->in[0] : NULL,
+       *b = p && reshape_batched(p) ? p->in[1] : NULL;
   if (!b) return NULL;
   Attr attr = {0};
   for (int d = 0; d < last_of(n); d++)

@@ -17,10 +17,6 @@ typedef struct Parts {
   int keys, rows; // of the grid: the first dimension of keys, of rows; they end with the others
 } Parts;
 
-static bool is_reshape(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveReshape;
-}
-
 // The dimensions of `in` that are those of `out`, another shape of it, in `axes`; false: some of
 // these are a part of one.
 static bool axes_below(const Type *in, const Type *out, int64_t axes, int64_t *below) {
@@ -95,12 +91,13 @@ static bool is_weights(const Node *n, const Type *scores, int *left) {
 static bool find_parts(const Node *n, Parts *p) {
   Node *x = n->in[0];
   p->axes = n->attr.axes;
-  for (; sum_of_floats(x) || (is_reshape(x) && x->in[0]->op->cls == OpMove); x = x->in[0])
+  for (; sum_of_floats(x) || (node_is_move(x, MoveReshape) && x->in[0]->op->cls == OpMove);
+       x = x->in[0])
     if (sum_of_floats(x))
       p->axes |= x->attr.axes;
     else if (!axes_below(&x->in[0]->type, &x->type, p->axes, &p->axes))
       return false;
-  if (!is_reshape(x)) return false;
+  if (!node_is_move(x, MoveReshape)) return false;
   Node *of = x->in[0];
   p->weights = sum_of_floats(of) ? of->in[0] : of;
   p->grid = x->type;
@@ -192,7 +189,8 @@ static bool product_pays(const Parts *p) {
 
 Node *parts_summed(Graph *to, Node *n) {
   Parts p;
-  if (!options_flash(&to->c->options) || !sum_of_floats(n) || !find_parts(n, &p) || !product_pays(&p)) return NULL;
+  if (!options_flash(&to->c->options) || !sum_of_floats(n)) return NULL;
+  if (!find_parts(n, &p) || !product_pays(&p)) return NULL;
   bool of_keys, of_rows, keys, rows;
   int end = p.grid.rank;
   summed(&p, p.keys, end, &of_keys, &keys);

@@ -9,10 +9,6 @@
 
 enum { kMostMaps = 32 }; // of one question
 
-static bool is_move(const Node *n, int form) {
-  return n->op->cls == OpMove && (int)n->op->form == form;
-}
-
 static bool is_small(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 <= type_count(&beside->type);
 }
@@ -27,8 +23,8 @@ typedef struct View {
 // Is x such a value? Its permutation one that goes, if `marked`.
 static bool sees(const Node *x, View *v, bool marked) {
   *v = (View){.permute = x, .as = &x->type};
-  if (is_move(x, MoveReshape)) v->permute = x->in[0], v->joined = true;
-  return is_move(v->permute, MovePermute) && (v->permute->undone || !marked);
+  if (node_is_move(x, MoveReshape)) v->permute = x->in[0], v->joined = true;
+  return node_is_move(v->permute, MovePermute) && (v->permute->undone || !marked);
 }
 
 static bool same_view(const Node *x, const View *v) {
@@ -77,7 +73,7 @@ static Node *permuted(Graph *to, Node *x, const int64_t *dims) {
   for (int d = 0; d < x->type.rank; d++) attr.dims[d] = dims[d], shape[d] = x->type.dim[dims[d]];
   if (!moves_elements(&x->type, dims)) return reshape_as(to, x, x->type.rank, shape);
   Node *y = simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
-  y->undone = y->undone || is_move(y, MovePermute);
+  y->undone = y->undone || node_is_move(y, MovePermute);
   return y;
 }
 
@@ -157,7 +153,7 @@ static int64_t axes_of(const Node *n, const View *v) {
 
 // May n, which chooses elements along one dimension, do so of the value?
 static bool chooses(const Node *n, const View *v) {
-  bool along = is_move(n, MoveAlong);
+  bool along = node_is_move(n, MoveAlong);
   if (!(along || n->op->cls == OpSelect) || !is_small(n, n->in[0])) return false;
   if (dim_of(v, (int)n->attr.axis) < 0) return false;
   return !v->joined || n->type.dim[n->attr.axis] == 1;
@@ -234,17 +230,17 @@ static bool ends(const Node *n, const Node *x, const View *v) {
 static bool goes_at(const Readers *r, const Node *n, const Node *x, const View *v) {
   int left = kMostMaps, rank = x->type.rank;
   if (ends(n, x, v)) return true;
-  if (is_move(n, MoveSlice)) return is_small(n, x);
+  if (node_is_move(n, MoveSlice)) return is_small(n, x);
   if (n->op->cls == OpMap)
     return type_same_shape(&n->type, v->as) && follows(n, n, v, &left) && goes(r, n, v);
-  if (is_move(n, MovePermute) && !v->joined) {
+  if (node_is_move(n, MovePermute) && !v->joined) {
     bool undoes = true;
     for (int d = 0; d < rank; d++) undoes = undoes && v->permute->attr.dims[n->attr.dims[d]] == d;
     return undoes;
   }
   View other = {.permute = v->permute, .as = &n->type, .joined = !v->joined};
   bool whole = other.joined || type_same_shape(&n->type, &v->permute->type);
-  return is_move(n, MoveReshape) && whole && goes(r, n, &other);
+  return node_is_move(n, MoveReshape) && whole && goes(r, n, &other);
 }
 
 // And from all that is made of x?
@@ -265,7 +261,7 @@ bool permutes_go(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     n->undone = false;
-    if (!is_move(n, MovePermute) || n->fixed || reshape_scores(n->in[0])) continue;
+    if (!node_is_move(n, MovePermute) || n->fixed || reshape_scores(n->in[0])) continue;
     if (!r.node) r = readers_of(g);
     memset(r.asked, 0, (size_t)g->nnodes);
     n->undone = goes(&r, n, &(View){.permute = n, .as = &n->type});

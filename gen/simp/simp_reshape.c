@@ -8,10 +8,6 @@
 
 enum { kMostSearched = 64, kMostBeside = 16 }; // nodes of one question, or computed again
 
-static bool is_reshape(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveReshape;
-}
-
 Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims) {
   Node like = *x;
   Attr attr = {0};
@@ -62,7 +58,7 @@ static int dims_of_batches(const Type *t) { // those of size 1 left out
 // where a single one is left, as of `bmm` over heads of a batch of 1, and of scores, as those of
 // the windows of one picture.
 bool reshape_joins(const Node *n) {
-  if (!is_reshape(n) || n->in[0]->type.rank <= n->type.rank) return false;
+  if (!node_is_move(n, MoveReshape) || n->in[0]->type.rank <= n->type.rank) return false;
   if (!reshape_same_matrices(&n->in[0]->type, &n->type)) return false;
   return n->type.rank == 3 || reshape_scores(n->in[0]) ||
          dims_of_batches(&n->in[0]->type) > dims_of_batches(&n->type);
@@ -91,7 +87,8 @@ bool reshape_first_scores(const Node *n) {
 
 // Does n see rows of its input, each whole, as a matrix or as more of them?
 static bool joins_rows(const Node *n) {
-  if (!is_reshape(n) || n->in[0]->type.rank <= n->type.rank || n->type.rank < 2) return false;
+  if (!node_is_move(n, MoveReshape) || n->in[0]->type.rank <= n->type.rank || n->type.rank < 2)
+    return false;
   const Type *from = &n->in[0]->type;
   return from->dim[from->rank - 1] == n->type.dim[n->type.rank - 1];
 }
@@ -112,7 +109,7 @@ static Type batches_of(const Type *t) {
 }
 
 bool reshape_turns(const Node *n) {
-  if (n->op->cls != OpMove || n->op->form != MovePermute) return false;
+  if (!node_is_move(n, MovePermute)) return false;
   int rows = n->type.rank - 2;
   for (int d = 0; d < rows; d++)
     if (n->attr.dims[d] != d) return false;
@@ -169,7 +166,7 @@ Node *batches_last(Graph *to, Node *n) {
 // x, matrices, with `count` dimensions of size 1 behind the batches; below a permutation, so that
 // this stays the last move.
 static Node *with_ones(Graph *to, Node *x, int count) {
-  bool permuted = x->op->cls == OpMove && x->op->form == MovePermute;
+  bool permuted = node_is_move(x, MovePermute);
   int rank = x->type.rank, batches = rank - 2, at = permuted ? 0 : batches;
   Node *moved = permuted ? x->in[0] : x;
   int64_t dims[MaxRank] = {0};
@@ -186,8 +183,8 @@ static Node *with_ones(Graph *to, Node *x, int count) {
 // A product of rows that were joined, seen with these apart again, is a product of what they were:
 // the rows of all heads that share keys, as einsum joins them.
 Node *rows_apart(Graph *to, Node *n) {
-  Node *product = n->in[0], *x = is_reshape(n) ? product : NULL;
-  if (!x || !reshape_batched(x) || x->uses > 1 || !is_reshape(x->in[0])) return NULL;
+  Node *product = n->in[0], *x = node_is_move(n, MoveReshape) ? product : NULL;
+  if (!x || !reshape_batched(x) || x->uses > 1 || !node_is_move(x->in[0], MoveReshape)) return NULL;
   x = x->in[0]->in[0];
   int rank = product->type.rank, more = n->type.rank - rank;
   if (more <= 0 || x->type.rank != n->type.rank || product->in[1]->type.rank != rank) return NULL;
@@ -218,7 +215,7 @@ static Node *weights_turned(Graph *to, Node *n) {
 Node *weights_first(Graph *to, Node *n) {
   int rank = n->type.rank;
   if (reshape_batched(n)) return weights_turned(to, n);
-  if (n->op->cls != OpMove || n->op->form != MovePermute || !reshape_batched(n->in[0])) return NULL;
+  if (!node_is_move(n, MovePermute) || !reshape_batched(n->in[0])) return NULL;
   const Node *product = n->in[0];
   Node *in[2] = {product->in[1], product->in[0]};
   if (n->attr.dims[rank - 1] != rank - 2 || product->uses > 1 || in[0]->type.rank != rank ||
@@ -257,8 +254,9 @@ Node *reduce_inside(Graph *to, Node *n) {
 
 // Does n see the batches of its input, which is made of a product, as more dimensions?
 static bool parts_batches(const Node *n) {
-  return is_reshape(n) && n->in[0]->type.rank < n->type.rank && n->in[0]->type.rank > 2 &&
-         reshape_same_matrices(&n->in[0]->type, &n->type) && reshape_first_scores(n->in[0]);
+  return node_is_move(n, MoveReshape) && n->in[0]->type.rank < n->type.rank &&
+         n->in[0]->type.rank > 2 && reshape_same_matrices(&n->in[0]->type, &n->type) &&
+         reshape_first_scores(n->in[0]);
 }
 
 // x, which broadcasts to `from`, where this is seen as `as`, a product of so many batches; null: it
@@ -331,7 +329,7 @@ static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from
   if (!x->type.rank) return x;
   if (source && x->op->form == SourceIndex) return index_as(to, x, shape, from);
   bool number = type_count(&x->type) == 1 && x->op->cls == OpMap; // a step's, made once
-  if (number || node_has_memory(is_reshape(x) ? x->in[0] : x))
+  if (number || node_has_memory(node_is_move(x, MoveReshape) ? x->in[0] : x))
     return grid_seen_as(&x->type, shape, from, dims) ? reshape_as(to, x, from->rank, dims) : NULL;
   if (--*left < 0 || x->op->cls != OpMap) return NULL;
   Node *in[MaxInputs];
@@ -392,7 +390,8 @@ static bool may_be_last(const Node *moved, const Node *n) {
   if (x->op->cls == OpMap) return moved->uses == 1;
   bool alone = x->op->cls == OpReduce, counts = !(n->op->flags & FlagCommutes);
   for (int i = 0; i < n->nin && type_count(&n->type) == 1; i++) {
-    bool beside = is_reshape(n->in[i]) && counts && reduced_alike(n->in[i]->in[0], x);
+    bool beside =
+        node_is_move(n->in[i], MoveReshape) && counts && reduced_alike(n->in[i]->in[0], x);
     bool given = n->in[i]->op->cls == OpSource && n->in[i]->op->form == SourceInput;
     alone = alone && (n->in[i] == moved || simp_is_const(n->in[i]) || given || beside);
   }
@@ -412,9 +411,9 @@ typedef struct Beside {
 static Node *beside_reshape(Graph *to, Node *x, Beside *b) {
   int64_t dims[MaxRank];
   int left = kMostSearched;
-  if (is_reshape(x) && type_same_shape(&x->in[0]->type, b->from)) return x->in[0];
+  if (node_is_move(x, MoveReshape) && type_same_shape(&x->in[0]->type, b->from)) return x->in[0];
   if (!x->type.rank) return x;
-  bool free = b->reduced && (x->op->cls == OpSource || is_reshape(x));
+  bool free = b->reduced && (x->op->cls == OpSource || node_is_move(x, MoveReshape));
   bool numbers = type_count(&x->type) == 1; // whose maps share a kernel
   if (b->reduced && x->op->cls == OpMap && !x->fixed && x->op->typing != TypeDraw && !numbers) {
     Node *in[MaxInputs];
@@ -436,7 +435,7 @@ Node *reshape_last(Graph *to, Node *n) {
   Node *moved = NULL, *in[MaxInputs];
   for (int i = n->nin - 1; i >= 0; i--) {
     Node *x = n->in[i];
-    bool seen = is_reshape(x) && !x->fixed && type_same_shape(&x->type, &n->type);
+    bool seen = node_is_move(x, MoveReshape) && !x->fixed && type_same_shape(&x->type, &n->type);
     if (seen && (joins_of_product(x) || may_be_last(x, n))) moved = x;
     if (moved || (seen && type_count(&n->type) == 1)) break; // of numbers the last one alone
   }

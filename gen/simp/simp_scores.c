@@ -7,15 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_map(const Node *n, unsigned flags) {
-  return n->op->cls == OpMap && n->op->flags & flags;
-}
-
-static Node *make2(Graph *to, const Op *op, Node *a, Node *b, const Node *like) {
-  Node *in[2] = {a, b};
-  return simp_make(to, op, 2, in, NULL, like);
-}
-
 // ---- factors and sums behind products -----------------------------------------------------------
 
 // Has c one value for each matrix?
@@ -28,7 +19,8 @@ static bool is_of_matrices(const Node *c) {
 // The input of n, a multiplication or division, that it multiplies by one value for each matrix;
 // -1: it does not.
 static int scaled_input(const Node *n) {
-  if (!is_map(n, FlagMul | FlagDiv) || n->nin != 2 || !dtype_is_float(n->type.dtype)) return -1;
+  if (!node_is_map(n, FlagMul | FlagDiv) || n->nin != 2 || !dtype_is_float(n->type.dtype))
+    return -1;
   for (int i = 0; i < (n->op->flags & FlagDiv ? 1 : 2); i++)
     if (type_same_shape(&n->in[i]->type, &n->type) && dtype_is_float(n->in[i]->type.dtype) &&
         is_of_matrices(n->in[1 - i]) && !is_of_matrices(n->in[i]))
@@ -63,7 +55,7 @@ Node *scale_behind(Graph *to, Node *n) {
     Node *x = unturned(n->in[i]);
     int of = scaled_input(x);
     if (of < 0 || reshape_scores(x) || is_normalised(x)) continue;
-    return make2(to, x->op, with_operand(to, n, i, x->in[of]), x->in[1 - of], n);
+    return simp_binary(to, x->op, with_operand(to, n, i, x->in[of]), x->in[1 - of], n);
   }
   return NULL;
 }
@@ -99,7 +91,7 @@ Node *repeats_read(Graph *to, Node *n) {
 
 // The exponential that is a factor of all that n adds up; *mixed: there are several.
 static const Node *power_of(const Node *n, bool *mixed) {
-  if (!is_map(n, FlagAdd | FlagSub)) return sum_power(n);
+  if (!node_is_map(n, FlagAdd | FlagSub)) return sum_power(n);
   const Node *a = power_of(n->in[0], mixed), *b = a ? power_of(n->in[1], mixed) : NULL;
   *mixed = *mixed || (b && a != b);
   return b;
@@ -114,14 +106,14 @@ Node *weights_apart(Graph *to, Node *n) {
     int of = scaled_input(x);
     Node *sum = of < 0 ? x : x->in[of];
     bool mixed = false;
-    if (!is_map(sum, FlagAdd | FlagSub) || !power_of(sum, &mixed) || !mixed ||
+    if (!node_is_map(sum, FlagAdd | FlagSub) || !power_of(sum, &mixed) || !mixed ||
         !type_same_shape(&sum->in[0]->type, &sum->in[1]->type))
       continue;
     for (int j = 0; j < 2; j++) {
-      part[j] = of < 0 ? sum->in[j] : make2(to, x->op, sum->in[j], x->in[1 - of], x);
+      part[j] = of < 0 ? sum->in[j] : simp_binary(to, x->op, sum->in[j], x->in[1 - of], x);
       part[j] = with_operand(to, n, i, part[j]);
     }
-    return make2(to, sum->op, part[0], part[1], n);
+    return simp_binary(to, sum->op, part[0], part[1], n);
   }
   return NULL;
 }
@@ -141,16 +133,16 @@ static bool is_of_sum(const Node *r, const Node *w) {
 
 // (w v) / r = (w / r) v, where r is made of the sums of rows of w, in which powers are factors.
 Node *sum_inside(Graph *to, Node *n) {
-  Node *y = is_map(n, FlagDiv) ? n->in[0] : NULL, *r = y ? n->in[1] : NULL;
+  Node *y = node_is_map(n, FlagDiv) ? n->in[0] : NULL, *r = y ? n->in[1] : NULL;
   if (!y || !reshape_batched(y) || y->uses > 1 || !sum_power(y->in[0]) ||
       !is_of_sum(r, y->in[0]) || !type_same_shape(&n->type, &y->type))
     return NULL;
-  return with_operand(to, y, 0, make2(to, n->op, y->in[0], r, y->in[0]));
+  return with_operand(to, y, 0, simp_binary(to, n->op, y->in[0], r, y->in[0]));
 }
 
 // (p m) / sum(p m) = (e m) / sum(e m), where p = e / r is a softmax, and m says what is left of it.
 Node *sums_once(Graph *to, Node *n) {
-  Node *w = is_map(n, FlagDiv) ? n->in[0] : NULL, *in[MaxInputs], *sum;
+  Node *w = node_is_map(n, FlagDiv) ? n->in[0] : NULL, *in[MaxInputs], *sum;
   bool chooses = w && w->op->typing == TypeWhere;
   if (!w || !is_normalised(n) || w->op->cls != OpMap || !(chooses || w->op->flags & FlagMul) ||
       n->in[1]->attr.axes != 1 << (w->type.rank - 1) || !reshape_scores(w))
@@ -163,7 +155,7 @@ Node *sums_once(Graph *to, Node *n) {
     for (int j = 0; j < w->nin; j++) in[j] = j == i ? p->in[0] : w->in[j];
     w = simp_make(to, w->op, w->nin, in, &w->attr, w);
     sum = simp_make(to, n->in[1]->op, 1, &w, &n->in[1]->attr, n->in[1]);
-    return make2(to, n->op, w, sum, n);
+    return simp_binary(to, n->op, w, sum, n);
   }
   return NULL;
 }
@@ -179,7 +171,7 @@ static bool sums_powers(const Node *n, const Node *d) {
   if (n->op->cls != OpReduce || n->attr.axes != d->in[1]->attr.axes) return false;
   const Node *of = n->in[0];
   bool online = n->op->flags & FlagOnline && !(n->op->flags & FlagOne) && of == d->in[0];
-  return online || (n->op->flags & FlagAdd && is_map(of, FlagExp) && of->in[0] == d);
+  return online || (n->op->flags & FlagAdd && node_is_map(of, FlagExp) && of->in[0] == d);
 }
 
 // c^x = exp(x log c), of scores x. The largest of a row is found of what has been multiplied.
@@ -190,63 +182,65 @@ static Node *power_as_exp(Graph *to, Node *n) {
   Node *by = simp_const(to, log(c->attr.value), &scalar, n);
   const Op *mul = op_need(to->c, "mul");
   Node *y;
-  if (is_map(x, FlagSub) && is_largest(x->in[1], x->in[0])) {
-    Node *scaled = make2(to, mul, x->in[0], by, x->in[0]);
+  if (node_is_map(x, FlagSub) && is_largest(x->in[1], x->in[0])) {
+    Node *scaled = simp_binary(to, mul, x->in[0], by, x->in[0]);
     Node *most = simp_make(to, x->in[1]->op, 1, &scaled, &x->in[1]->attr, x->in[1]);
-    y = make2(to, x->op, scaled, most, x);
+    y = simp_binary(to, x->op, scaled, most, x);
   } else
-    y = make2(to, mul, x, by, x);
+    y = simp_binary(to, mul, x, by, x);
   return simp_make(to, op_need(to->c, "exp"), 1, &y, NULL, n);
 }
 
 // exp(x - log(sum of exp(x))) = exp(x) / sum of exp(x), where the largest x is 0.
 static Node *exp_of_log(Graph *to, Node *n) {
-  Node *d = n->in[0], *x = is_map(d, FlagSub) ? d->in[0] : NULL;
-  if (!x || !is_map(d->in[1], FlagLog) || !is_map(x, FlagSub) || !is_largest(x->in[1], x->in[0]))
+  Node *d = n->in[0], *x = node_is_map(d, FlagSub) ? d->in[0] : NULL;
+  if (!x || !node_is_map(d->in[1], FlagLog) || !node_is_map(x, FlagSub) ||
+      !is_largest(x->in[1], x->in[0]))
     return NULL;
   Node *sum = d->in[1]->in[0];
   if (!sums_powers(sum, x)) return NULL;
   Node *e = simp_make(to, n->op, 1, &x, NULL, n);
-  return make2(to, op_need(to->c, "div"), e, sum, n);
+  return simp_binary(to, op_need(to->c, "div"), e, sum, n);
 }
 
 // The largest element of a row from which it has been subtracted is 0.
 static Node *exp_shifted_once(Graph *to, Node *n) {
-  Node *d = n->in[0], *x = is_map(d, FlagSub) ? d->in[0] : NULL;
-  if (!x || !is_largest(d->in[1], x) || !is_map(x, FlagSub) || !is_largest(x->in[1], x->in[0]) ||
-      x->in[1]->attr.axes != d->in[1]->attr.axes)
+  Node *d = n->in[0], *x = node_is_map(d, FlagSub) ? d->in[0] : NULL;
+  if (!x || !is_largest(d->in[1], x) || !node_is_map(x, FlagSub) ||
+      !is_largest(x->in[1], x->in[0]) || x->in[1]->attr.axes != d->in[1]->attr.axes)
     return NULL;
   return simp_make(to, n->op, 1, &x, NULL, n);
 }
 
 Node *powers_plain(Graph *to, Node *n) {
-  if (is_map(n, FlagPower)) return power_as_exp(to, n);
-  Node *once = is_map(n, FlagExp) ? exp_shifted_once(to, n) : NULL;
-  return !once && is_map(n, FlagExp) ? exp_of_log(to, n) : once;
+  if (node_is_map(n, FlagPower)) return power_as_exp(to, n);
+  Node *once = node_is_map(n, FlagExp) ? exp_shifted_once(to, n) : NULL;
+  return !once && node_is_map(n, FlagExp) ? exp_of_log(to, n) : once;
 }
 
 // x as a e, or as a (e / r), of a power e of scores: the a, or a / r. Null: it is not.
 static Node *beside_power(Graph *to, const Node *x, const Node **power) {
-  if (!is_map(x, FlagMul) || x->uses > 1) return NULL;
+  if (!node_is_map(x, FlagMul) || x->uses > 1) return NULL;
   for (int i = 0; i < 2; i++) {
     const Node *e = x->in[i];
-    bool over = is_map(e, FlagDiv) && !type_same_shape(&e->in[1]->type, &e->type);
+    bool over = node_is_map(e, FlagDiv) && !type_same_shape(&e->in[1]->type, &e->type);
     *power = over ? e->in[0] : e;
-    if (!is_map(*power, FlagExp) || !reshape_scores(*power)) continue;
-    return over ? make2(to, e->op, x->in[1 - i], e->in[1], x) : x->in[1 - i];
+    if (!node_is_map(*power, FlagExp) || !reshape_scores(*power)) continue;
+    return over ? simp_binary(to, e->op, x->in[1 - i], e->in[1], x) : x->in[1 - i];
   }
   return NULL;
 }
 
 // a e + b e = (a + b) e, of powers e of scores, as gradients of softmax have them.
 Node *powers_factored(Graph *to, Node *n) {
-  if (!is_map(n, FlagAdd) || n->nin != 2) return NULL;
+  if (!node_is_map(n, FlagAdd) || n->nin != 2) return NULL;
   const Node *power[2];
   Node *beside[2];
   for (int i = 0; i < 2; i++)
     if (!(beside[i] = beside_power(to, n->in[i], &power[i]))) return NULL;
   if (power[0] != power[1]) return NULL;
-  return make2(to, n->in[0]->op, make2(to, n->op, beside[0], beside[1], n), (Node *)power[0], n);
+  return simp_binary(to, n->in[0]->op, simp_binary(to, n->op, beside[0], beside[1], n),
+                     (Node *)power[0], n);
 }
 
 // ---- scores that are sums of products -----------------------------------------------------------
@@ -287,7 +281,7 @@ static Addend addend(Node *x) {
 static bool adds_products(const Node *n, Addend of[2]) {
   enum { kMostDepth = 256 };
   int rank = n->type.rank;
-  if (!is_map(n, FlagAdd) || n->nin != 2 || n->uses > 1) return false;
+  if (!node_is_map(n, FlagAdd) || n->nin != 2 || n->uses > 1) return false;
   int64_t depth = 0, rows = n->type.dim[rank - 2], keys = n->type.dim[rank - 1];
   for (int i = 0; i < 2; i++) {
     const Node *p = (of[i] = addend(n->in[i])).product;
@@ -308,13 +302,13 @@ static Node *join_products(Graph *to, const Addend of[2]) {
   Node *left[2], *right[2], *in[2];
   for (int i = 0; i < 2; i++) {
     Node *a = of[i].product->in[0], *b = of[i].product->in[1];
-    left[i] = alike || !of[i].by ? a : make2(to, of[i].op, a, of[i].by, a);
+    left[i] = alike || !of[i].by ? a : simp_binary(to, of[i].op, a, of[i].by, a);
     right[i] = reshape_turns(b) ? b->in[0] : reshape_turned(to, b);
   }
   in[0] = heads_beside(to, left[0], left[1], &product->type);
   in[1] = reshape_turned(to, heads_beside(to, right[0], right[1], &product->type));
   Node *all = simp_make(to, product->op, 2, in, &product->attr, product);
-  return alike && of[0].by ? make2(to, of[0].op, all, of[0].by, product) : all;
+  return alike && of[0].by ? simp_binary(to, of[0].op, all, of[0].by, product) : all;
 }
 
 // x, with sums of two products in it as products of both's heads side by side; null: it has none.
@@ -339,11 +333,11 @@ Node *products_joined(Graph *to, Node *n) {
     Node *x = n->in[0]->uses <= 2 ? with_joined(to, n->in[0]) : NULL;
     return x ? simp_make(to, n->op, 1, &x, &n->attr, n) : NULL;
   }
-  Node *d = is_map(n, FlagExp) ? n->in[0] : n;
-  if (d == n || !is_map(d, FlagSub) || d->in[0]->uses > 2) return NULL;
+  Node *d = node_is_map(n, FlagExp) ? n->in[0] : n;
+  if (d == n || !node_is_map(d, FlagSub) || d->in[0]->uses > 2) return NULL;
   Node *x = with_joined(to, d->in[0]);
   if (!x) return NULL;
-  Node *shifted = make2(to, d->op, x, d->in[1], d);
+  Node *shifted = simp_binary(to, d->op, x, d->in[1], d);
   return simp_make(to, n->op, 1, &shifted, NULL, n);
 }
 
@@ -352,8 +346,9 @@ Node *products_joined(Graph *to, Node *n) {
 // The sum of a row's powers, where n is their softmax: it is 1 or more, or NaN, and n, which is at
 // most 1, is NaN where it is.
 static Node *softmax_sum(const Node *n) {
-  const Node *e = is_map(n, FlagDiv) ? n->in[0] : NULL, *d = e && is_map(e, FlagExp) ? e->in[0] : n;
-  if (!is_map(d, FlagSub) || !is_largest(d->in[1], d->in[0])) return NULL;
+  const Node *e = node_is_map(n, FlagDiv) ? n->in[0] : NULL,
+             *d = e && node_is_map(e, FlagExp) ? e->in[0] : n;
+  if (!node_is_map(d, FlagSub) || !is_largest(d->in[1], d->in[0])) return NULL;
   return sums_powers(n->in[1], d) ? n->in[1] : NULL;
 }
 
@@ -365,7 +360,7 @@ static Node *row_condition(Graph *to, Node *c) {
   }
   if (c->op->cls != OpMap || c->op->typing != TypeCompare || c->in[0] != c->in[1]) return NULL;
   Node *sum = softmax_sum(c->in[0]);
-  return sum ? make2(to, c->op, sum, sum, c) : NULL;
+  return sum ? simp_binary(to, c->op, sum, sum, c) : NULL;
 }
 
 // Is n surely no infinity?
@@ -379,7 +374,7 @@ static bool is_finite(const Node *n, int depth) {
 // Is c the question whether a softmax is infinite?
 static bool never(const Node *c) {
   enum { kMostDeep = 4 };
-  return is_map(c, FlagEqual) && node_is_literal(c->in[1]) && isinf(c->in[1]->attr.value) &&
+  return node_is_map(c, FlagEqual) && node_is_literal(c->in[1]) && isinf(c->in[1]->attr.value) &&
          is_finite(c->in[0], kMostDeep);
 }
 

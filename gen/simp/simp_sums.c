@@ -139,7 +139,7 @@ static bool same_factors(const Factors *a, int without, const Factors *b) {
 }
 
 static bool permutes(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MovePermute;
+  return node_is_move(n, MovePermute);
 }
 
 // Is each the other with the last two dimensions exchanged: by how both are made of one value?
@@ -242,7 +242,7 @@ static int64_t axes_before(const Type *t, const Type *from, int64_t axes) {
 Node *reduced_once(Graph *to, Node *n) {
   const Node *x = n->in[0];
   if (n->op->cls != OpReduce || !n->op->cuda || x->uses > 1) return NULL;
-  if (x->op->cls == OpMove && x->op->form == MoveReshape) {
+  if (node_is_move(x, MoveReshape)) {
     int from[MaxRank], count = 0;
     for (int d = 0; d < x->type.rank; d++)
       if (x->type.dim[d] != 1) from[count++] = d;

@@ -13,10 +13,6 @@ typedef struct Order { // of dimensions: dimension d is that of number dims[d] i
   int64_t dims[MaxRank];
 } Order;
 
-static bool is_permute(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MovePermute;
-}
-
 static Order exchanged(int rank) { // the last two dimensions
   Order order = {.rank = rank};
   for (int d = 0; d < rank; d++) order.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
@@ -79,7 +75,7 @@ static Node *back(Graph *to, Node *x, const Order *order, int *left) {
   if (!x->type.rank) return x;
   if (x->op->cls == OpSource && x->op->form == SourceIndex) return index_back(to, x, order);
   if (x->type.rank < order->rank) return fewer_back(to, x, order, left);
-  if (is_permute(x)) {
+  if (node_is_move(x, MovePermute)) {
     Order own = order_of(x);
     if (same_order(&own, order)) return x->in[0];
   }
@@ -96,10 +92,6 @@ static Node *back(Graph *to, Node *x, const Order *order, int *left) {
 
 // ---- the rules ----------------------------------------------------------------------------------
 
-static bool is_map(const Node *n, unsigned flags) {
-  return n->op->cls == OpMap && n->op->flags & flags;
-}
-
 // The reduction of rows of scores that maps make n of; null: there is none.
 const Node *turned_reduced(const Node *n, int *left) {
   if (--*left < 0) return NULL;
@@ -114,7 +106,7 @@ const Node *turned_reduced(const Node *n, int *left) {
 // Does n have scores, or what is made of them, in another order of their rows or columns?
 static bool moves_scores(const Node *n) {
   int last = n->type.rank - 1;
-  return is_permute(n) && last > 1 &&
+  return node_is_move(n, MovePermute) && last > 1 &&
          (n->attr.dims[last] != last || n->attr.dims[last - 1] != last - 1);
 }
 
@@ -140,9 +132,9 @@ static bool is_alone(const Node *n) {
 
 // Is it what softmax asks of a row, its largest element or the sum of powers?
 static bool is_of_softmax(const Node *n) {
-  const Node *x = is_permute(n->in[0]) ? n->in[0]->in[0] : n->in[0];
-  return n->op->cls == OpReduce &&
-         (n->op->flags & (FlagMax | FlagOnline) || (n->op->flags & FlagAdd && is_map(x, FlagExp)));
+  const Node *x = node_is_move(n->in[0], MovePermute) ? n->in[0]->in[0] : n->in[0];
+  return n->op->cls == OpReduce && (n->op->flags & (FlagMax | FlagOnline) ||
+                                    (n->op->flags & FlagAdd && node_is_map(x, FlagExp)));
 }
 
 // Does it reduce rows or columns of a product, seen in this order? Rows of what is turned are so
