@@ -6,7 +6,7 @@
 #   make check      the tests alone, from a ready-made build/
 #   make tests      build all that check and bench need; `make ready` leaves only that in build/
 #   make test-foreign   Triton's and CUTLASS's kernels as PTX on libcusim; TensorBoard on our events
-#   make bench      measurements, as tables (UPDATE=1: into README.md); DEVICE=cuda: on a GPU, from a
+#   make bench      measurements, as tables (UPDATE=1: into READMEs); DEVICE=cuda: on a GPU, from a
 #                   ready-made build/, in under 9 minutes; RESULTS=DIR: where its JSON goes
 #   make bless      accept the generated kernels as the new golden ones
 #   make fuzz       random models by the hundred; NNGEN_FUZZ_COUNT=1000: by the thousand

@@ -1,4 +1,4 @@
-// report_json.c: what `nngen run --json` prints. Its schema, version 1, is listed in README.md.
+// report_json.c: what `nngen run --json` prints. README.md lists its schema, version 1.
 #include "cli.h"
 
 #include <jansson.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bench.sh [--update]: the figures of README.md, as Markdown tables; --update puts them there.
+# bench.sh [--update]: the figures of README.md and tests/bench/README.md, as Markdown tables, each
+# after a line <!-- part NAME -->; --update puts each where a file has its place (place.py).
 # Nothing here gates anything. Needs no GPU: figures of generated kernels are planned or compiled,
 # times are of the compiler and of the simulator on this machine.
 set -u
@@ -73,7 +74,8 @@ print(f\"{s['ready'] - s['init']:.3f} s (device {s['device']:.3f}, Lua to plan \
   row "ResNet-18 fp16, process start to ready to launch, full cache, weights from a file, best of 5" \
     "$best" "at most 0.15 s"
 }
-# Graphs that a careful engineer would write as so many kernels (tests/models/cases.lua).
+# Small graphs, and the number of kernels that a careful engineer would write for each
+# (tests/models/cases.lua).
 fused_graphs() {
   local c text="" got want
   for c in $(sed -n 's/^function cases.\([a-z_]*\).*/\1/p' tests/models/cases.lua); do
@@ -149,8 +151,11 @@ modelled() { # what the scheduler expects, and how much is padding; nothing here
     build/nngen show models/resnet34.lua --costs --json --dtype fp16 \
       --set batch=$b >"$work/n$b.json"
   done
+  figures padding
   python3 - "$work" <<'END'
 import json, sys
+sys.path.insert(0, "tests/bench")
+from place import part
 work = sys.argv[1]
 for b in (1, 32, 256):
     d = json.load(open(f"{work}/m{b}.json"))
@@ -158,7 +163,8 @@ for b in (1, 32, 256):
           f"(worst layer) | {d['padding']:.3f} ("
           f"{max(k['issued'] / k['counted'] for k in d['kernels'] if k['counted']):.2f}) | "
           "at most 1.15 |")
-print("\nModelled for an H200, fp16, not measured (floor: each kernel's FLOP at 790 TFLOP/s or "
+part("modelled")
+print("Modelled for an H200, fp16, not measured (floor: each kernel's FLOP at 790 TFLOP/s or "
       "bytes at 4.3 TB/s):\n")
 print("| network | batch | modelled us | floor us | ratio | images/s, modelled |")
 print("|---|---|---|---|---|---|")
@@ -167,7 +173,8 @@ for name, letter in (("ResNet-18", "m"), ("ResNet-34", "n")):
         d = json.load(open(f"{work}/{letter}{b}.json"))
         print(f"| {name} | {b} | {d['modelled_us']:.0f} | {d['floor_us']:.0f} | "
               f"{d['modelled_us'] / d['floor_us']:.2f} | {b / d['modelled_us'] * 1e6:.0f} |")
-print("\nResNet-18 by layer, modelled us (floor) and padding of products; `nngen show "
+part("layers")
+print("ResNet-18 by layer, modelled us (floor) and padding of contractions; `nngen show "
       "models/resnet18.lua --costs --dtype fp16 --set batch=N` says more:\n")
 print("| layer | batch 1 | batch 32 | batch 256 | padding, 1 / 32 / 256 |")
 print("|---|---|---|---|---|")
@@ -205,9 +212,9 @@ kernels = json.load(sys.stdin)['kernels']
 print(f\"{sum(k['counted']['bytes_read'] + k['counted']['bytes_written'] for k in kernels) / $bytes:.3f}\")"
   }
   local long=tests/models/long_rows.lua
-  row "bytes counted / the input's, 20.5 M elements summed" \
+  row "measured (libcusim) / input bytes, 20.5 M elements summed" \
     "$(counted 82e6 "$work/many.lua" --set n=20500000)" "at most 1.01"
-  row "bytes counted / one read and one write: layer norm over 1024 (no weights); softmax over 32 000; over channels" \
+  row "measured (libcusim) bytes / one read and one write: layer norm over 1024 (no weights); softmax over 32 000; over channels" \
     "$(counted 524288 $long --set only=layer_norm affine=false rows=64 columns=1024); $(
       counted 33792000 $long --set only=softmax rows=132 columns=32000); $(
       counted 32256 $long --set only=channels)" "1; rows longer than registers hold: 1.5"
@@ -215,12 +222,14 @@ print(f\"{sum(k['counted']['bytes_read'] + k['counted']['bytes_written'] for k i
     "$(build/nngen tests/models/reduce_special.lua --quiet |
       sed -nE 's/^output +var.*error ([^ ]+).*/\1/p' | sort -g | tail -1)" "1e-5"
 }
-tables() {
-  echo "Measured with $(nproc) cores of $(
-    sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), by \`make bench\`."
-  echo
-  echo "| what | figure | wanted |"
+part() { printf '\n<!-- part %s -->\n' "$1"; } # what follows is put there by place.py
+figures() { # figures PART: a part that is a table of rows
+  part "$1"
+  echo "| what | figure | target |"
   echo "|---|---|---|"
+}
+resnet() { # kernels, bytes, memory, errors, registers
+  figures resnet
   build/nngen models/resnet18.lua --json --quiet >"$work/cold.json"
   row "ResNet-18 kernels, fp32, batch 1, fused (unfused)" \
     "$(field work.kernels <"$work/cold.json") ($(field unfused.kernels <"$work/cold.json"))" \
@@ -228,7 +237,7 @@ tables() {
   if [ $nvrtc ]; then
     build/nngen models/resnet18.lua --json --quiet --arch sm_90a --dtype fp16 \
       --set batch=32 >"$work/b32.json"
-    row "planned DRAM bytes, batch 32 fp16: unfused / fused (sums between blocks stay in L2, not counted)" \
+    row "planned DRAM bytes, batch 32 fp16: unfused / fused (split-K sums stay in L2, not counted)" \
       "$(python3 -c "
 import json
 d = json.load(open('$work/b32.json'))
@@ -245,13 +254,6 @@ print(max($worst, d['arena_bytes'] / max(1, d['arena_bound'])))")
   done
   row "arena / lower bound, worst of all models and lowerings" "$(printf %.3f "$worst")" \
     "at most 1.05"
-  local one two
-  one=$(least build/nngen show tests/bench/deep.lua --set blocks=1000 --stage emit)
-  two=$(least build/nngen show tests/bench/deep.lua --set blocks=2000 --stage emit)
-  row "1000 residual blocks, Lua to CUDA text" "$one s" "at most 1.5 s"
-  row "the same, 4000 layers, until they are fused" \
-    "$(least build/nngen show tests/bench/deep.lua --set blocks=1000 --stage fuse) s" "under 1 s"
-  row "2000 blocks / 1000 blocks" "$(python3 -c "print(f'{$two/$one:.2f}')")" "at most 2.2"
   local gate
   for d in fp32:1e-5 tf32:1e-3 fp16:2e-3 bf16:1e-2; do
     gate=${d#*:} d=${d%:*}
@@ -259,9 +261,13 @@ print(max($worst, d['arena_bytes'] / max(1, d['arena_bound'])))")
     row "ResNet-18 logits against the oracle, $d" \
       "$(printf %.2e "$(field outputs.0.error <"$work/r.json")")" "$gate"
   done
+  [ $nvrtc ] && registers
+}
+counters() { # what libcusim counts
+  figures counted
   for d in fp32 fp16; do
     build/nngen models/resnet18.lua --json --quiet --count --no-check --dtype $d >"$work/c.json"
-    row "bytes counted / planned, worst kernel of ResNet-18 $d" "$(python3 -c "
+    row "measured (libcusim) / planned bytes, worst kernel of ResNet-18 $d" "$(python3 -c "
 import json
 print('%.3f' % max(k['counted']['distinct_bytes'] / (k['bytes_read'] + k['bytes_written'])
                    for k in json.load(open('$work/c.json'))['kernels']))")" "at most 1.1"
@@ -276,6 +282,16 @@ import json
 kernels = json.load(open('$work/c.json'))['kernels']
 print(sum(k['counted']['bank_conflicts'] for k in kernels))")" "0"
   done
+}
+compiling() { # how long the compiler takes
+  figures compiling
+  local one two
+  one=$(least build/nngen show tests/bench/deep.lua --set blocks=1000 --stage emit)
+  two=$(least build/nngen show tests/bench/deep.lua --set blocks=2000 --stage emit)
+  row "1000 residual blocks, Lua to CUDA text" "$one s" "at most 1.5 s"
+  row "the same, 4000 layers, until they are fused" \
+    "$(least build/nngen show tests/bench/deep.lua --set blocks=1000 --stage fuse) s" "under 1 s"
+  row "2000 blocks / 1000 blocks" "$(python3 -c "print(f'{$two/$one:.2f}')")" "at most 2.2"
   rm -rf "$work/cache"
   row "\`nngen models/resnet18.lua\`, checked, empty cache" \
     "$(seconds build/nngen models/resnet18.lua --quiet) s" "at most 20 s"
@@ -287,10 +303,10 @@ print(sum(k['counted']['bank_conflicts'] for k in kernels))")" "0"
       "$(seconds build/nngen models/resnet18.lua --quiet --arch sm_90a --dtype fp16) s" \
       "at most 4 s"
     distinct_kernels
-    fused_graphs
-    reductions
-    registers
   fi
+}
+simulator() { # what libcusim finds, and how long the tests take on it
+  figures simulator
   [ -x build/tests/sim/test_planted ] && {
     NNGEN_TEST_LONG=1 build/tests/sim/test_planted >"$work/planted" 2>/dev/null
     caught() {
@@ -304,17 +320,25 @@ print(sum(k['counted']['bank_conflicts'] for k in kernels))")" "0"
   row "libcusim: symbols of the driver API and NVRTC present / called by its tests" \
     "$(api_present) / $(api_tested) of $(api_symbols | wc -l)" "all"
   all_tests
+}
+tables() {
+  part machine
+  echo "Measured with $(nproc) cores of $(
+    sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), by \`make bench\`."
+  resnet
+  counters
+  compiling
+  [ $nvrtc ] && { figures graphs; fused_graphs; reductions; }
+  simulator
   modelled
   tests/bench/bench_attention.py
-  printf '\nWhole steps of training (entry `train`), times as modelled for an H200:\n\n'
   tests/bench/bench_training.py plans
   [ $nvrtc ] && tests/bench/bench_training.py spills
   tests/bench/bench_training.py tokens cpu
-  printf '\nDerivatives, compiled and run: relative error against the oracle in double\n'
-  printf '(`bench_gradients.py --rows` has a line for each map):\n\n'
   tests/bench/bench_gradients.py
   [ -x build/tests/bench/bench_sim ] && {
-    printf '\nlibcusim, on one core:\n\n```\n'
+    part speed
+    printf 'libcusim, on one core:\n\n```\n'
     NNGEN_SIM_THREADS=1 build/tests/bench/bench_sim
     echo '```'
   }
@@ -322,12 +346,9 @@ print(sum(k['counted']['bank_conflicts'] for k in kernels))")" "0"
 }
 tables | tee "$work/tables"
 if [ "${1:-}" = --update ]; then
-  awk -v file="$work/tables" '
-    /<!-- bench begins -->/ {print; while ((getline line < file) > 0) print line; skip = 1}
-    /<!-- bench ends -->/ {skip = 0} !skip' README.md >"$work/README" &&
-    cp "$work/README" README.md
+  tests/bench/place.py bench README.md tests/bench/README.md <"$work/tables"
 fi
-[ $nvrtc ] && { # runtime/sim/PTX.md has these
+[ $nvrtc ] && { # for runtime/sim/PTX.md
   printf '\nPTX on libcusim:\n\n'
   tests/bench/bench_ptx.sh
   printf '\nKernels whose PTX, of NVRTC, leaves the same bytes as their C++:\n\n'

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """bench_attention.py [--quick] [PART...]: the figures of attention, as Markdown tables.
 
-bench.sh prints them into README.md. Parts: block arena tiles spills error instructions modelled
-simulated; none named: all. --quick: tiny sizes and the caller's kernel cache, for tests. Nothing
-here gates anything. Needs no GPU: figures are planned, compiled for a GPU that need not be there,
-or computed on libcusim.
+bench.sh puts them into README.md and tests/bench/README.md. Parts: block arena tiles spills error
+instructions modelled simulated; none named: all. --quick: tiny sizes and the caller's kernel cache,
+for tests. Nothing here gates anything. Needs no GPU: figures are planned, compiled for a GPU that
+need not be there, or computed on libcusim.
 """
 import glob, json, os, random, re, shutil, struct, subprocess, sys, tempfile, time
+
+from place import part
 
 BLOCK, ATTEND = "models/block.lua", "tests/models/attend.lua"
 WANTED = {"fp16": 2e-3, "bf16": 1e-2, "fp32": 1e-5}  # relative L2 error
@@ -70,8 +72,9 @@ def block_settings(sizes, *more):
     return ["--set", *chosen] if chosen else []
 
 
-def table(caption, head, rows):
-    print(f"\n{caption}\n")
+def table(name, caption, head, rows):
+    part(name)
+    print(f"{caption}\n")
     print("| " + " | ".join(head) + " |")
     print("|" + "---|" * len(head))
     for row in rows:
@@ -97,8 +100,8 @@ def block(sizes):
         rows.append((name, len(kernels), sum(k["bytes_read"] + k["bytes_written"] for k in kernels),
                      plan["arena_bytes"]))
     fused = rows[0]
-    table("The block of models/block.lua, fp16, batch 1: kernels, planned DRAM bytes, "
-          "arena (times the fused form's):",
+    table("block", "The transformer block of models/block.lua, fp16, batch 1 (in parentheses: "
+          "relative to the fused form):",
           ("form", "kernels", "planned MB", "arena MB"),
           [(name, kernels, f"{megabytes(traffic)} ({traffic / fused[2]:.2f}x)",
             f"{megabytes(arena)} ({arena / fused[3]:.2f}x)")
@@ -115,7 +118,8 @@ def arena(sizes):
                  for a, b in zip(now, before or (0, 0))]
         rows.append((tokens, *cells))
         before = now
-    table(f"Arena of attention alone, fp16, {sizes.heads} heads of 32 (times the line before):",
+    table("arena", f"Arena of attention, fp16, {sizes.heads} heads of 32 (in parentheses: "
+          "relative to the row above):",
           ("tokens", "fused MB", "`--no-flash` MB"), rows)
 
 
@@ -176,18 +180,17 @@ def tiles(sizes, work):
     for name, keys in visible.items():
         masked = 1 - sum(keys(row) for row in range(n)) / n ** 2
         rows.append((name, *shares(name.split()[0], sizes), f"{100 * masked:.1f}"))
-    table(f"Tiles of scores, fp16, {n} tokens, heads of 64, in % of all:",
-          ("condition", "skipped", "with conditions", "plain", "scores masked, exactly"), rows)
+    table("tiles", f"Attention: score tiles by kind, fp16, {n} tokens, heads of 64, in % of all "
+          "tiles:",
+          ("mask", "skipped", "masked element by element", "without a mask",
+           "scores masked, exactly"), rows)
     before, conditions, _ = shares("documents", sizes)
     length, skipped, masked = documents(sizes, work)
-    print("\nWhich document a token belongs to stands in a tensor, so tiles are decided at "
-          "run time: "
-          "before it, "
-          f"{before} % are skipped, {conditions} % have the condition. "
-          f"A run with {DOCUMENTS} documents of {length} "
-          f"tokens, which end where tiles do, skips {skipped:.1f} %, "
-          f"by the bytes that libcusim counts; {masked:.1f} % "
-          "of the scores are masked.")
+    print("\nDocument ids are runtime data, so their tiles are classified at run time: at compile "
+          f"time {before} % are skipped, {conditions} % are masked element by element. A run with "
+          f"{DOCUMENTS} documents of {length} tokens, which end at tile borders, skips "
+          f"{skipped:.1f} % by the bytes that libcusim counts; {masked:.1f} % of the scores are "
+          "masked.")
 
 
 def compiled(form, arch, dtype, depth, sizes, *more):
@@ -207,8 +210,8 @@ def spills(sizes):
             attention = [k["registers"] for k in kernels if k["template"] == "attend"]
             rows.append((f"{arch}, {dtype}", len(attention), len(kernels) - len(attention),
                          sum(k["spill_bytes"] > 0 for k in kernels), max(attention)))
-    table(f"Causal attention compiled for heads of {', '.join(map(str, sizes.depths))} (spills "
-          f"wanted: 0):",
+    table("attention_spills", "Causal attention compiled for heads of "
+          f"{', '.join(map(str, sizes.depths))} (target: no spills):",
           ("GPU, dtype", "attention kernels", "copies before them", "kernels that spill",
            "registers at most"), rows)
 
@@ -235,10 +238,10 @@ def error(sizes, work):
                                  *settings(form, n, depth, stored=dtype.replace("fp", "f")))
                 errors.append(next(o["error"] for o in run["outputs"] if o["name"] == "y"))
             rows.append((dtype, depth, *[f"{e:.2e}" for e in errors], f"{WANTED[dtype]:.0e}"))
-    table(f"Relative L2 error of attention against the oracle, {n} queries and keys, on libcusim "
-          "(steep: scores of deviation 20; no key: a quarter of the queries sees none, and gets "
-          "zeros):",
-          ("dtype", "head size", "plain", "steep", "no key", "wanted at most"), rows)
+    table("error", f"Relative L2 error of attention against the oracle, {n} queries and keys, on "
+          "libcusim (steep: scores with standard deviation 20; no key: a quarter of the queries "
+          "has no visible key and yields zeros):",
+          ("dtype", "head size", "plain", "steep", "no key", "target, at most"), rows)
 
 
 def disassembler():
@@ -339,18 +342,20 @@ def beside_triton(tool, sizes, work):
                          f"{way / products:.2f}",
                          f"{own_way / own_products / (way / products):.2f}"))
     if not rows:
-        print("\nTriton's flash attention: its wheel is not in build/foreign (`make test-foreign`).")
+        part("triton")
+        print("Triton's flash attention: its wheel is not in build/foreign (`make test-foreign`).")
         return
-    table("The same beside Triton 3.9's flash attention (tests/foreign/triton_kernels.py, the best "
-          "of twelve tiles), plain, fp16:",
-          ("GPU, head size", "tile", "instructions, shortest way", "for each product",
-           "Triton's tile", "instructions, shortest way", "for each product", "ratio"), rows)
+    table("triton", "Attention: instructions of the main loop per mma, next to Triton 3.9's flash "
+          "attention (tests/foreign/triton_kernels.py, the best of twelve tiles), plain, fp16:",
+          ("GPU, head size", "tile", "instructions, shortest path", "per mma",
+           "Triton's tile", "instructions, shortest path", "per mma", "ratio"), rows)
 
 
 def instructions(sizes, work):
     tool, rows = disassembler(), []
     if not tool:
-        print("\nInstructions of the main loop: neither nvdisasm nor cuobjdump is installed.")
+        part("instructions")
+        print("Instructions of the main loop: neither nvdisasm nor cuobjdump is installed.")
         return
     for form in ("plain", "causal"):
         for depth in sizes.unrolled_depths:
@@ -360,12 +365,13 @@ def instructions(sizes, work):
             length, way, products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
             rows.append((f"{form}, {depth}", kernel["tile"], length, way, products,
                          f"{way / products:.2f}"))
-    table("SASS of attention's main loop, sm_90a, fp16, all that stands in it: also what few tiles "
-          "execute, where a row's base changes or is large (causal: both branches, with the "
-          "condition and without). The shortest way passes by these. A product is 16 x 8 x 16, an "
-          "HMMA, of which an HGMMA of four warps, 64 x N x 16, is N / 8 for each:",
-          ("form, head size", "tile", "instructions", "on the shortest way", "products",
-           "instructions for each"), rows)
+    table("instructions", "Attention: SASS instructions of the main loop, sm_90a, fp16: static "
+          "counts, including rarely executed paths (rescaling; for causal attention both the "
+          "masked and the unmasked body). The shortest path leaves these out. An mma is "
+          "16 x 8 x 16, one HMMA; an HGMMA of four warps, 64 x N x 16, counts as N / 8 of them for "
+          "each warp:",
+          ("form, head size", "tile", "instructions", "on the shortest path", "mma",
+           "instructions per mma"), rows)
     beside_triton(tool, sizes, work)
 
 
@@ -378,8 +384,8 @@ def modelled(sizes):
         for name, of in (("block", costs), ("its attention", attention)):
             rows.append((name, batch, f"{of['modelled_us']:.0f}", f"{of['floor_us']:.0f}",
                          f"{of['modelled_us'] / of['floor_us']:.2f}"))
-    table("The block, modelled for an H200, fp16, not measured (floor: "
-          "FLOP or bytes of each kernel, at the rates above):",
+    table("block_modelled", "The block, modelled for an H200, fp16, not measured (floor: each "
+          "kernel's FLOP at 790 TFLOP/s or bytes at 4.3 TB/s):",
           ("what", "batch", "modelled us", "floor us", "ratio"), rows)
 
 
@@ -388,7 +394,8 @@ def simulated(sizes):
     run = nngen_json(BLOCK, "--json", "--quiet", "--no-check", "--dtype", "fp16",
                      *block_settings(sizes, f"tokens={sizes.simulated}"))
     whole, kernels = time.monotonic() - begin, sum(k["ms"] for k in run["kernels"]) / 1000
-    table(f"The block on libcusim, fp16, {sizes.simulated} tokens, unchecked:", ("what", "s"),
+    table("block_simulated", f"The block on libcusim, fp16, {sizes.simulated} tokens, unchecked:",
+          ("what", "s"),
           [("whole run, empty kernel cache", f"{whole:.2f}"), ("its kernels", f"{kernels:.2f}")])
     generated(sizes)
 
@@ -404,7 +411,8 @@ def generated(sizes):
                   "--no-check", "--dtype", dtype, "--set", "positions=256")
             seconds.append(time.monotonic() - begin)
         rows.append((dtype, f"{sizes.generated / (seconds[2] - seconds[1]):.0f}"))
-    table("Tokens that tiny GPT-2 (2 layers, width 24) writes on libcusim, each a replay:",
+    table("tokens", "Tokens that a tiny GPT-2 (2 layers, width 24) generates on libcusim, one "
+          "graph replay each:",
           ("precision", "tokens/s"), rows)
 
 
@@ -423,7 +431,8 @@ def main(arguments):
             os.environ["XDG_CACHE_HOME"] = f"{work}/cache"
         for name in named or parts:
             if name in ("spills", "instructions") and not nvrtc:
-                print(f"\nAttention, {name}: NVRTC is not installed.")
+                part("attention_spills" if name == "spills" else name)
+                print(f"Attention, {name}: NVRTC is not installed.")
             elif name in ("tiles", "error", "instructions"):
                 parts[name](sizes, work)
             else:

@@ -9,6 +9,8 @@ worst of them; --rows: each its own.
 """
 import json, re, subprocess, sys
 
+from place import part
+
 CASES = ("sums", "extremes", "norms", "softmax", "prod", "scan", "products", "matmul", "batched",
          "conv", "transposed", "filter", "pooled", "max_pooled", "moved", "gathered", "chosen",
          "top", "batch_norm", "twice", "batch_norm_twice", "custom", "own", "own_reduction",
@@ -59,7 +61,10 @@ def held():
 def main():
     words = sys.argv[1:]
     dtypes = [w for w in words if not w.startswith("--")] or ["fp32", "tf32", "fp16", "bf16"]
-    print("| derivative of | " + " | ".join(dtypes) + " |")
+    part("gradients")
+    print("Gradients, compiled and run: relative error against the oracle in double\n"
+          "(`bench_gradients.py --rows` has a row for each map):\n")
+    print("| gradient of | " + " | ".join(dtypes) + " |")
     print("|---" * (len(dtypes) + 1) + "|")
     by_dtype = [maps(dtype) for dtype in dtypes]
     if "--rows" in words:

@@ -91,7 +91,7 @@ static void others(void) {
   t = seconds("extern \"C\" __global__ void k(float *p) {\n"
               "  for (int i = 0; i < 1000; i++) __syncwarp(); }",
               kGrid, 128, 0);
-  printf("%-44s %9.1f ns\n", "meeting of a warp, per lane", t * 1e9 / kRounds / 128 / kGrid);
+  printf("%-44s %9.1f ns\n", "warp collective, per lane", t * 1e9 / kRounds / 128 / kGrid);
   t = seconds("extern \"C\" __global__ void k(float *p) {\n"
               "  int i = blockIdx.x * blockDim.x + threadIdx.x; p[i] = p[i] * 2 + 1; }",
               32768, 256, 0);

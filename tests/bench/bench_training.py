@@ -2,11 +2,13 @@
 """bench_training.py [--quick] [PART...]: the figures of whole steps of training, as Markdown
 tables.
 
-bench.sh prints them into README.md. Parts: plans tokens spills cpu; none named: all. --quick: small
-sizes, for tests. Nothing here gates anything. Needs no GPU: figures are planned, modelled for an
-H200, or of machine code that NVRTC makes.
+bench.sh puts them into README.md and tests/bench/README.md. Parts: plans tokens spills cpu; none
+named: all. --quick: small sizes, for tests. Nothing here gates anything. Needs no GPU: figures are
+planned, modelled for an H200, or of machine code that NVRTC makes.
 """
 import json, subprocess, sys, tempfile, time
+
+from place import part
 
 STEPS = (("ResNet-18, 32x32, batch 128", "resnet18", (), ("fp32", "bf16")),
          ("ResNet-34, 32x32, batch 128", "resnet34", (), ("fp32", "bf16")),
@@ -56,6 +58,9 @@ def modelled(model, dtype, settings, names):
 
 
 def plans(steps):
+    part("steps")
+    print("Whole training steps (entry `train`); times and floors of all kernels are the cost "
+          "model's for an H200, not measured:\n")
     print("| step | precision | kernels | unfused | GB moved | unfused | fewer | arena MB | "
           "of its bound | modelled ms | floor ms |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
@@ -71,9 +76,9 @@ def plans(steps):
 
 def tokens(steps):
     """Scores in memory or not, in a step of the block: its arena and time, by tokens."""
-    print("\nA step of the block in bf16, batch 1, by tokens: "
-          "with attention and its derivatives as kernels of their own kind, and as "
-          "products and rows (`--no-flash`):\n")
+    part("step_tokens")
+    print("A training step of the transformer block, bf16, batch 1: fused attention forward and "
+          "backward, and scores in memory (`--no-flash`):\n")
     print("| tokens | arena MB | `--no-flash` | modelled ms | `--no-flash` |")
     print("|---|---|---|---|---|")
     for count in (512, 1024) if steps is QUICK else (512, 1024, 2048, 4096):
@@ -108,10 +113,11 @@ def compiled(model, dtype, settings, arch):
 
 def spills(steps):
     """Of the kernels of a step: how many spill registers, and how long compiling them all takes."""
-    print("\nKernels of a step that spill registers, and what compiling them all takes with an empty "
-          f"cache and with a full one, for {TIMED} (wanted: 15 s, 0.3 s):\n")
-    print("| step | precision | " + " | ".join(ARCHS) +
-          " | distinct kernels | compiled in s | full cache |")
+    part("steps_compiled")
+    print("Kernels of a step that spill registers, and seconds to compile all of them with an "
+          f"empty and with a full cache, for {TIMED} (targets: 15 s, 0.3 s):\n")
+    print("| step | precision | " + " | ".join(f"spills, {arch}" for arch in ARCHS) +
+          " | distinct kernels | empty cache, s | full cache, s |")
     print("|---|---|" + "---|" * (len(ARCHS) + 3))
     for title, model, settings, dtypes in steps[:1]:
         for dtype in dtypes:
@@ -137,9 +143,10 @@ def on_cpu(steps):
                      "--steps", "2", "--out-dir", folder + "/run", "--quiet", "--json",
                      *(["--set", f"size={size}"] if size != 32 else []))
     ours = json.loads(made[made.index("{"):])["summary"]["ms_step"]
-    print(f"\nA step of ResNet-18 at {size}x{size}, fp32, batch {batch}, on the processor: libcusim "
-          "runs every thread of the GPU's kernels, so this says how long a test takes, and nothing "
-          "of a GPU:\n")
+    part("step_on_cpu")
+    print(f"A training step of ResNet-18 at {size}x{size}, fp32, batch {batch}, on the CPU "
+          "(libcusim runs every thread of the GPU's kernels: this is test time, not GPU "
+          "performance):\n")
     print("| on | images/s |\n|---|---|")
     print(f"| libcusim | {batch / ours * 1e3:.2f} |")
     asked = [{"do": "info"}, {"do": "training", "model": model, "stem": "cifar", "batch": batch,

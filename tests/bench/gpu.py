@@ -8,7 +8,7 @@ usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]
 Needs a ready-made build/ (`make tests`), python3 and, for the peers, PyTorch; installs nothing.
 Every stage has its share of the seconds that are left; what would go over is left out and said so.
 Writes one JSON file (device, versions, commit, clocks, raw samples) into DIR, after each stage
-anew, and prints the tables the README shows. Stages of one commit may be run one by one (--only):
+anew, and prints the READMEs' tables. Stages of one commit may be run one by one (--only):
 the table joins them. A row's "tiles" tells who chose them: "model", nngen's cost model; "tuned",
 what `nngen tune` measured in the same call (--only tune,networks). `python3 tests/bench/gpu.py
 --results DIR` is all that `make bench DEVICE=cuda` does.
@@ -278,7 +278,7 @@ class Bench(Beside):
                                           tiles="model")
 
     def gemms(self):
-        """What the README shows comes first; all in one process, which one that fails ends."""
+        """What the READMEs show comes first; all in one process, which one that fails ends."""
         todo = [(d, b, g) for d in ("bf16", "fp16")
                 for b, some in ((1, GEMMS), (1, SQUARES[:1]), (8, GEMMS), (1, SQUARES[1:]))
                 for g in some]
@@ -345,7 +345,7 @@ class Bench(Beside):
             note(f"no table: {error!r}")
         if self.path:
             note(f"stored in {self.path}; "
-                 f"tests/bench/table.py --readme README.md puts it into the README")
+                 f"tests/bench/table.py --readme README.md tests/bench/README.md shows it there")
 
 
 def main():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The README's figures of GPUs, as Markdown, from the stored results of `make bench DEVICE=cuda`.
+"""Figures of GPUs, as Markdown tables, from the stored results of `make bench DEVICE=cuda`.
 
 usage: table.py [FILE.json]              the tables of one result, or of the newest stored
-       table.py --readme README.md       puts the newest between <!-- gpu begins --> and
-                                         <!-- gpu ends -->
+       table.py --readme FILE...         puts each of the newest into the file that has its place,
+                                         <!-- gpu NAME begins -->, <!-- gpu NAME ends --> (place.py)
 
 Without a stored result there is one line: not measured yet. Nothing here is computed from anything
 but the samples in the file.
@@ -12,10 +12,10 @@ import argparse
 import glob
 import json
 import os
-import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import place  # noqa: E402
 import table_beside  # noqa: E402
 from cells import fixed, geomean, known, ratio, table  # noqa: E402
 
@@ -33,8 +33,18 @@ def opening(result):
              f"commit {(result.get('commit') or 'unknown')[:10]}", result.get("date")]
     if clocks:
         speeds = [int(c["clocks.sm"]) for c in clocks]
-        facts.append(f"SM clock between stages {min(speeds)} to {max(speeds)} MHz, as found")
+        facts.append(f"SM clock between stages {min(speeds)} to {max(speeds)} MHz, not locked")
     text = "Measured on " + "; ".join(f for f in facts if f) + "."
+    if result.get("dry_run"):
+        text = "**Dry run on libcusim and the CPU: these are no figures of a GPU.**"
+    if result.get("synthetic"):
+        text = "**Synthetic figures, made up for a test: nothing was measured.**"
+    return text
+
+
+def origins(result):
+    """What was measured with other commits than the newest."""
+    text = ""
     for commit, names in result.get("earlier", {}).items():
         text += f" Of commit {(commit or 'unknown')[:10]}: {', '.join(names)}."
     for commit, added in result.get("jobs_of", {}).items():
@@ -43,11 +53,7 @@ def opening(result):
     for commit, names in result.get("peers_of", {}).items():
         text += (f" PyTorch's times, where missing, as with commit {commit[:10]}: "
                  f"{', '.join(names)}.")
-    if result.get("dry_run"):
-        text = "**Dry run on libcusim and the CPU: these are no figures of a GPU.**"
-    if result.get("synthetic"):
-        text = "**Synthetic figures, made up for a test: nothing was measured.**"
-    return text
+    return text.strip()
 
 
 def stages(result):
@@ -102,7 +108,7 @@ HEAD = ["layer", "shape", "tile", "nngen us", "TFLOP/s", "model us", "library us
 def contractions(result, whole):
     lines = result.get("contractions", [])
     if not lines:
-        return ""
+        return "", ""
     out, batches = [], sorted({(line.get("dtype", "-"), line.get("batch", 0)) for line in lines})
     means = []
     left_out = [line for line in lines if "missing" in line and line.get("who") == "nngen"]
@@ -123,16 +129,15 @@ def contractions(result, whole):
         if whole or (dtype, batch) == ("fp16", 32):
             out.append(f"ResNet contractions, {dtype}, "
                        f"batch {batch} (nngen with its cost model's tiles and the fused epilogue, "
-                       "cuDNN the convolution alone, by its older interface, whose strided ones are "
-                       "slow in 16 bits):\n\n"
+                       "cuDNN the convolution only, by its v7 API, whose strided 16-bit "
+                       "convolutions are slow: ratios of strided layers overstate nngen):\n\n"
                        + table(HEAD, contraction_rows(some, lambda line: line.get("layer") or "-")))
     if left_out:
         missing = sorted({f"{line.get('name')} at batch {line.get('batch')}: {line['missing']}"
                           for line in left_out})
         out.append(f"Not among them: {'; '.join(missing)}.")
-    out.insert(0, table(["contractions", "batch", "shapes", "library / nngen, geometric mean",
-                         "of convolutions with stride 1", "worst"], means))
-    return "\n\n".join(out)
+    return (table(["contractions", "batch", "shapes", "library / nngen, geometric mean",
+                   "of convolutions with stride 1", "worst"], means), "\n\n".join(out))
 
 
 def gemms(result, whole):
@@ -156,10 +161,18 @@ def tune(result):
             f"{by[0]} in the geometric mean, {by[1]} at worst.")
 
 
+def parts(result, whole=False):
+    """The tables by name, some of them empty; "machine" says what was measured on."""
+    if not result:
+        return {"machine": NOTHING}
+    means, shapes = contractions(result, whole)
+    return {"machine": opening(result), "origins": origins(result), "stages": stages(result),
+            **table_beside.parts(result), "contractions": means, "shapes": shapes,
+            "gemms": gemms(result, whole), "ceilings": ceilings(result), "tune": tune(result)}
+
+
 def text(result, whole=False):
-    parts = [opening(result), stages(result), *table_beside.parts(result),
-             contractions(result, whole), gemms(result, whole), ceilings(result), tune(result)]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(part for part in parts(result, whole).values() if part)
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -267,6 +280,9 @@ def newest(folder):
         if last.get("commit") not in commits:
             commits.append(last.get("commit"))
     device = stored[-1].get("device")
+    for result in stored:
+        for line in (line for name in BESIDE for line in result.get(name) or []):
+            line["commit"] = (result.get("commit") or "unknown")[:10]
     of = [join([r for r in stored if r.get("device") == device and r.get("commit") == commit])
           for commit in commits]
     result = of[0]
@@ -288,25 +304,19 @@ def newest(folder):
 def main():
     parser = argparse.ArgumentParser(description="Markdown of GPU results")
     parser.add_argument("file", nargs="?")
-    parser.add_argument("--readme")
+    parser.add_argument("--readme", nargs="+")
     parser.add_argument("--results", default=RESULTS)
     parser.add_argument("--whole", action="store_true", help="every shape")
     options = parser.parse_args()
     result = read(options.file) if options.file else newest(options.results)
-    out = text(result, options.whole) if result else NOTHING
     if not options.readme:
-        print(out)
+        print(text(result, options.whole))
         return
     if result and (result.get("dry_run") or result.get("synthetic")):
         sys.exit("table: a dry run or a synthetic result does not go into a README")
-    with open(options.readme) as f:
-        old = f.read()
-    new, count = re.subn(r"(<!-- gpu begins -->\n).*?(<!-- gpu ends -->)",
-                         lambda m: m[1] + out + "\n" + m[2], old, flags=re.S)
-    if not count:
-        sys.exit(f"table: {options.readme} has no <!-- gpu begins --> ... <!-- gpu ends -->")
-    with open(options.readme, "w") as f:
-        f.write(new)
+    left = place.place("gpu", parts(result, options.whole), options.readme)
+    if left:
+        sys.exit(f"table: {', '.join(left)}: no place in {', '.join(options.readme)}")
 
 
 if __name__ == "__main__":

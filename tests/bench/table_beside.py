@@ -30,6 +30,20 @@ def not_measured(groups):
     return f"\n\nNot measured: {'; '.join(told)}." if told else ""
 
 
+def with_commits(text, head, rows, commits):
+    """A table with its caption, which says which commit of nngen was measured: one for all rows, or
+    a column of them. Of results that are not stored none is known."""
+    if len(set(commits)) > 1:
+        head, rows = head + ["commit"], [row + [commit] for row, commit in zip(rows, commits)]
+    elif commits[0] != "-":
+        text += f"; commit {commits[0]}"
+    return f"{text}:\n\n{table(head, rows)}"
+
+
+def commit_of(lines):
+    return next((line.get("commit", "-") for line in lines if line.get("variant") == "graph"), "-")
+
+
 def networks(result):
     groups = {}
     for line in result.get("networks", []):
@@ -37,7 +51,7 @@ def networks(result):
                           []).append(line)
     columns = ["graph", "graph, tuned", "launched", "eager", "eager channels_last",
                "eager channels_last, graph", "compile", "compile, graph"]
-    rows, instead = [], False
+    rows, commits, instead = [], [], False
     for (model, dtype, batch), lines in groups.items():
         ms, best = times(lines)
         if "graph" not in ms:
@@ -48,6 +62,7 @@ def networks(result):
         ratios = [ratio(best, ms["graph"], 2, "x"), ratio(best, ms.get("graph, tuned"), 2, "x")]
         rows.append([model, dtype, str(batch)] + cells + ratios
                     + [number(batch / ms["graph"] * 1e3 if known(batch) else None)])
+        commits.append(commit_of(lines))
     head = ["network", "dtype", "batch", "nngen, graph", "nngen tuned, graph", "nngen", "eager",
             "channels_last", "the same, graph", "max-autotune", "the same, graph",
             "best peer / nngen", "best peer / tuned", "images/s"]
@@ -57,15 +72,15 @@ def networks(result):
     more = ("\n\n(ro): `torch.compile` mode=reduce-overhead, with its own CUDA graphs, where "
             "max-autotune did not end in time.") if instead else ""
     more += f"\n\nNot measured: {'; '.join(absent)}." if absent else ""
-    return ("Milliseconds a batch, medians; nngen's tiles are its cost model's, `tuned`: "
-            "those that `nngen tune` measured as the fastest:\n\n" + table(head, rows)
-            if rows else "") + more
+    text = ("Inference, milliseconds per batch, medians; nngen with the tiles of its cost model; "
+            "`tuned`: with the fastest that `nngen tune` measured")
+    return (with_commits(text, head, rows, commits) if rows else "") + more
 
 
 def attention(result):
     """TFLOP/s; a causal form counts half of the products."""
     groups = grouped(result.get("attention", []), "shape", "causal", "dtype")
-    rows, jobs = [], {}
+    rows, commits, jobs = [], [], {}
     for lines in groups.values():
         ms, best = times(lines)
         shape, flops = lines[0].get("shape") or ["-"] * 4, lines[0].get("flops")
@@ -77,11 +92,12 @@ def attention(result):
                         + [ratio(flops, ms.get(who), 0, "", 1e-9)
                            for who in ("graph", "flash", "cuDNN")]
                         + [ratio(best, ms["graph"], 2, "x")])
+            commits.append(commit_of(lines))
     head = ["head", "tokens", "batch", "heads", "form", "dtype", "nngen ms", "nngen TFLOP/s",
             "flash", "cuDNN", "best peer / nngen"]
-    return ("Attention forward, beside the kernels of PyTorch's `scaled_dot_product_attention`, in "
-            "replayed graphs; TFLOP/s (a causal form has half of the products):\n\n"
-            + table(head, rows) if rows else "") + not_measured(jobs)
+    text = ("Attention forward next to the kernels of PyTorch's `scaled_dot_product_attention`, in "
+            "replayed graphs; TFLOP/s (causal: half of the FLOP)")
+    return (with_commits(text, head, rows, commits) if rows else "") + not_measured(jobs)
 
 
 VARIANTS = ["graph", "eager", "eager, graph", "compile", "compile, graph"]
@@ -90,7 +106,7 @@ PEERS = ["nngen", "eager", "the same, graph", "torch.compile", "the same, graph"
 
 
 def steps(lines, keys, head, text, per_second):
-    groups, rows, instead = grouped(lines, *keys), [], False
+    groups, rows, commits, instead = grouped(lines, *keys), [], [], False
     for job, some in groups.items():
         ms, best = times(some)
         if "graph" not in ms:
@@ -101,26 +117,28 @@ def steps(lines, keys, head, text, per_second):
         batch = some[0].get("batch")
         rows.append([*job, *cells, ratio(best, ms["graph"], 2, "x"),
                      ratio(batch, ms["graph"], 0, "", 1e3)])
+        commits.append(commit_of(some))
     more = "\n\n(ro): mode=reduce-overhead, with its own CUDA graphs." if instead else ""
-    return ((text + ":\n\n" + table([*head, *PEERS, per_second], rows) if rows else "") + more
+    return ((with_commits(text, [*head, *PEERS, per_second], rows, commits) if rows else "") + more
             + not_measured(groups))
 
 
 def block(result):
     return steps(result.get("block", []), ("what", "dtype", "batch"), ["block", "dtype", "batch"],
-                 "The attention block (2048 tokens of width 1024, 32 heads of 32), milliseconds a "
-                 "run; nngen a replayed graph, PyTorch's training under autocast, fp16 with a "
-                 "dynamic scale of the loss; torch.compile is max-autotune in inference, the "
-                 "default in training", "examples/s")
+                 "The transformer block (2048 tokens of width 1024, 32 heads of 32), milliseconds "
+                 "per run; nngen: a replayed graph; PyTorch: training under autocast, fp16 with a "
+                 "dynamic loss scale; torch.compile: max-autotune in inference, the default mode "
+                 "in training", "examples/s")
 
 
 def training(result):
     return steps(result.get("training", []), ("model", "stem", "dtype", "batch"),
                  ["network", "stem", "dtype", "batch"],
-                 "One step of training, forward to update, milliseconds; nngen a replayed graph, "
-                 "PyTorch channels_last, 16 bits under autocast, fp16 with a dynamic scale of the "
-                 "loss", "images/s")
+                 "One training step, forward to update, milliseconds; nngen: a replayed graph; "
+                 "PyTorch: channels_last, 16 bits under autocast, fp16 with a dynamic loss scale",
+                 "images/s")
 
 
 def parts(result):
-    return networks(result), attention(result), block(result), training(result)
+    return {"networks": networks(result), "attention": attention(result), "block": block(result),
+            "training": training(result)}

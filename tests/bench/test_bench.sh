@@ -28,18 +28,33 @@ synthetic() {
     has "| product bf16 8192 | not measured: no library |" &&
     has "modelled / measured 0.80 in the geometric mean"
 }
+places="README.md tests/bench/README.md" # that show tables
+copies() { cp README.md "$work/R.md" && cp tests/bench/README.md "$work/B.md"; }
 not_in_readme() { # neither a synthetic result nor a dry run gets into a README, or counts as stored
-  cp README.md "$work/R.md" && fails 1 "does not go into a README" \
-    table tests/bench/fixture_synthetic.json --readme "$work/R.md" &&
+  copies && fails 1 "does not go into a README" \
+    table tests/bench/fixture_synthetic.json --readme "$work/R.md" "$work/B.md" &&
     cmp -s README.md "$work/R.md" && mkdir -p "$work/r" &&
     cp tests/bench/fixture_synthetic.json "$work/r/" &&
     fails 1 "a dry run or a synthetic result is among the stored ones" table --results "$work/r"
 }
 no_empty_figure() { # as where a program's line is not found any more
-  ! grep -nE '^\|.*\( *\)' README.md
+  ! grep -nE '^\|.*\( *\)' $places
 }
-readme_is_current() { # the README shows what is stored, or that nothing was measured
-  cp README.md "$work/R.md" && table --readme "$work/R.md" && diff README.md "$work/R.md"
+readme_is_current() { # the READMEs show what is stored, or that nothing was measured
+  copies && table --readme "$work/R.md" "$work/B.md" && diff README.md "$work/R.md" &&
+    diff tests/bench/README.md "$work/B.md"
+}
+parts_have_places() { # each part of the tables of bench.sh has one place, and each place a part
+  grep -hoE '\b(part|table)\("[a-z_]+"|(^ *|[;{] )(part|figures) [a-z_]+(;|$)' tests/bench/bench.sh \
+    tests/bench/bench_*.py | grep -oE '[a-z_]+"?;?$' | tr -d '";' | sort -u >"$work/printed" &&
+    sed -nE 's/^<!-- bench ([a-z_]+) begins -->$/\1/p' $places | sort >"$work/placed" &&
+    diff "$work/printed" "$work/placed" &&
+    ! printf '\n<!-- part nowhere -->\nx\n' | tests/bench/place.py bench $places 2>"$work/e" &&
+    grep -q "^place: nowhere: no place in README.md" "$work/e" && copies &&
+    printf '\n<!-- part machine -->\nx\n\n<!-- part padding -->\ny\n' |
+    tests/bench/place.py bench "$work/R.md" "$work/B.md" &&
+    diff README.md "$work/R.md" | grep -qx '> x' &&
+    diff tests/bench/README.md "$work/B.md" | grep -qx '> y'
 }
 ask() {
   cat <<'END'
@@ -105,9 +120,10 @@ attention() { # the tables of attention, in tiny sizes: each has all its rows, a
   tests/bench/bench_attention.py --quick >"$work/o" || return 1
   grep -q "^Instructions .* is installed" "$work/o" && loops=
   grep -q "NVRTC is not installed" "$work/o" && compiled= loops=
-  grep -q "^The same beside Triton" "$work/o" && peers=2
+  grep -q "next to Triton 3.9's" "$work/o" && peers=2
   rows=$(echo 3 2 3 1 $compiled $loops $peers 4 2 2)
-  has "before it, 0.0 % are skipped, 100.0 % have the condition" && has "skips 75.0 %" &&
+  has "at compile time 0.0 % are skipped, 100.0 % are masked element by element" &&
+    has "skips 75.0 %" &&
     has "; 75.0 % of the scores" || return 1
   awk -F'|' -v want="$rows" '/^\|---/ {body = 1; tables++; next} !/^\|/ {body = 0}
     body {rows[tables]++
@@ -163,8 +179,9 @@ else
   ok "a synthetic result stays out of the README" not_in_readme
   ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" \
     table "$work/other.json"
-  ok "the README shows what is stored" readme_is_current
-  ok "no parentheses of the README's tables are empty" no_empty_figure
+  ok "the READMEs show what is stored" readme_is_current
+  ok "each table has its place in one of them" parts_have_places
+  ok "no parentheses of their tables are empty" no_empty_figure
   while read -r case name; do
     if [ "$case $NNGEN_DEVICE" = "wrong_interpreter cuda" ]; then
       skip "$name" "it needs libcusim"; continue

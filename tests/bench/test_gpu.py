@@ -171,17 +171,18 @@ def joined():
     for i, run in enumerate(runs):
         with open(f"{WORK}/r/{i}.json", "w") as f:
             json.dump(run, f)
-    got = table.newest(WORK + "/r")
+    got, rows = table.newest(WORK + "/r"), [dict(row, commit="c") for row in rows]
     assert (got["networks"] == rows and got["gemms"] == [NNGEN] and got["peers"] == {"torch": "1"}
             and got["tune"]), got
     assert got["tests"].startswith("1 passed") and got["date"] == "4", got
     assert {s["name"]: s["note"] for s in got["stages"]}["networks"] is None, got
-    later = dict(result("5", training=rows), commit="e")
+    later = dict(result("5", training=rows), commit="e")  # its lines say the commit that it has
     with open(f"{WORK}/r/5.json", "w") as f:
         json.dump(later, f)
     got = table.newest(WORK + "/r")  # what a later commit lacks is of the earlier one, and named
-    assert got["training"] == got["networks"] == rows and got["commit"] == "e", got
-    assert "networks" in got["earlier"]["c"] and "Of commit c: " in table.opening(got), got
+    assert got["training"] == [dict(row, commit="e") for row in rows], got
+    assert got["networks"] == rows and got["commit"] == "e", got
+    assert "networks" in got["earlier"]["c"] and "Of commit c: " in table.origins(got), got
 
 
 # The networks are measured with both, and each row tells which; a tune that is cut short is used
@@ -385,8 +386,9 @@ def jobs_filled():  # and rows of one commit from several runs of it
     result = table.newest(folder)
     assert [(line["batch"], line["ms"]) for line in result["block"]] == [
         (1, 3.0), (2, 7.0), (8, 6.0)], result["block"]
-    assert ("Rows that this commit was not measured for are of commit aaaaaaaaaa: block (1)."
-            in table.text(result)), table.text(result)
+    said = table.text(result)
+    assert "Rows that this commit was not measured for are of commit aaaaaaaaaa: block (1)." in said
+    assert "| training | bf16 | 1 | 3 | - | - | - | - | - | 333 | aaaaaaaaaa |" in said, said
 
 
 def compile_falls_back():  # the key comparison is there before torch.compile is tried

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much of PyTorch the model language has: a table for the README, by comparing the names that
+"""How much of PyTorch the model language has: the table of models/README.md, by comparing names that
 `nngen help --markdown` gives with those of torch itself.
 
 usage: torch_coverage.py [--missing]

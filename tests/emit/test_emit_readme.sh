@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The programs of README's section on emitted networks, as they are written there.
+# The programs of gen/emit/README.md, as they are written there.
 . "$(dirname "$0")/../tap.sh"
 . tests/emit/emit.sh
-without_tools "README's programs"
-block() { # block NAME >FILE: the code block of README.md that names it in its first line
+without_tools "the README's programs"
+readme=gen/emit/README.md
+block() { # block NAME >FILE: the code block of the README that names it in its first line
   awk -v name="$1" '/^```/ { in_block = !in_block; first = 1; wanted = 0; next }
     in_block && first { wanted = index($0, name); first = 0 }
-    in_block && wanted' README.md
+    in_block && wanted' $readme
 }
 emit models/lenet.lua "$work/lenet"
 dir=$work/lenet
@@ -54,7 +55,7 @@ P
     ./top5 picture.png | tee said && [ "$(grep -c '^class [0-9]*: ' said)" = 5 ]
 )
 commands() ( # its first lines, with libcusim where there is no GPU
-  sed -n '/^## In a program without nngen/,/^`nngen emit` writes/p' README.md |
+  sed -n '/^## Emitted networks/,/^`nngen emit` writes/p' $readme |
     sed -n 's/^    //p' |
     sed "s|^nngen|$root/build/nngen|; s|models/|$root/models/|; s|/usr/local/cuda|$cuda|; s|-lcuda|$links|; s|-o resnet18 .*|& --quiet --no-check|; s|#.*--quiet|--quiet|" >"$work/commands"
   cd "$work" && rm -rf resnet18 && sh -e commands && [ -x resnet18/example ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make install into a folder of its own: nngen runs there without the tree, the README's program
-# is built against it and gives nngen's bits, and make uninstall leaves nothing.
+# make install into a folder of its own: nngen runs there without the tree, the program of
+# runtime/README.md is built against it and gives nngen's bits, and make uninstall leaves nothing.
 . "$(dirname "$0")/../tap.sh"
 if ! command -v make >/dev/null || ! command -v cc >/dev/null || [ ! -e build/libnngen.a ]; then
   skip "make install" "wants make, cc and build/libnngen.a"
@@ -19,8 +19,8 @@ runs() ( # from another folder, on an installed model, with the libcusim that wa
     "$nngen" doctor | grep -qF "$prefix/lib/libcusim.so"
 )
 resnet() (cd "$there" && "$nngen" show "$models/resnet18.lua" --cuda >/dev/null)
-example() { # the C of README's section "In your own program"
-  sed -n '/^## In your own program/,/^## In a program without/p' README.md |
+example() { # the C of the section "In your own program"
+  sed -n '/^## In your own program/,$p' runtime/README.md |
     sed -n '/^```c$/,/^```$/p' |
     sed '1d;$d' >"$there/classify.c"
   [ -s "$there/classify.c" ]
@@ -68,7 +68,7 @@ helps() { make help | grep -q '^make uninstall'; }
 ok "make install" install_all
 ok "the installed nngen runs in another folder" runs
 ok "so does a model of two files" resnet
-ok "README has the program" example
+ok "runtime/README.md has the program" example
 ok "it builds against the installed library" builds
 ok "it gives the same bits as nngen" same_bits ./classify
 if command -v pkg-config >/dev/null; then ok "pkg-config" by_pkg_config

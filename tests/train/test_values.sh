@@ -396,7 +396,7 @@ ok "seeds" seeds
 ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
 
 readme() { # its model, as it stands there
-  awk '/^-- small.lua/ {on = 1} /^```/ {on = 0} on' README.md >"$work/small.lua"
+  awk '/^-- small.lua/ {on = 1} /^```/ {on = 0} on' gen/train/README.md >"$work/small.lua"
   python3 tests/train/data.py "$work/small" 32 16 10 32 3 &&
     build/nngen train "$work/small.lua" --quiet --data "$work/small" --epochs 2 \
       --out-dir "$work/small.run" &&
