@@ -1,10 +1,10 @@
-// simp.c: a smaller graph that computes the same. One forward walk rebuilds the graph through
-// `simp_make`, which applies the rules until none holds and keeps one node of each kind (common
-// subexpressions). Dead nodes are not visited.
+// simp.c: algebraic simplification. One forward walk rebuilds the graph through simp_make, which
+// applies the rules until none matches, and keeps one node of each kind (common subexpression
+// elimination). Dead nodes are not visited.
 //
-// Batch normalisation folds into the convolution before it by three general rules about values
-// that are fixed at inference (Node.fixed): x - c = x + (-c);  (x + c1) * c2 = x * c2 + c1 * c2;
-// contract(x, w) * c = contract(x, w * c) when c varies along the output channels alone. The fixed
+// Batch normalisation folds into the convolution before it by three general rules about values that
+// are fixed at inference (Node.fixed): x - c = x + (-c);  (x + c1) * c2 = x * c2 + c1 * c2;
+// contract(x, w) * c = contract(x, w * c) if c varies only along the output channels. The fixed
 // parts are then computed once, by the plan's entry `init`.
 #include "simp.h"
 
@@ -16,18 +16,18 @@
 
 enum { kMostJoined = 64 };
 
-typedef struct Entry { // a node that exists, by what it is
+typedef struct Entry { // an existing node, keyed by what it computes
   Node *node;
   UT_hash_handle hh;
 } Entry;
 
 enum { kMostRules = 48 };
 
-// The nodes that the graph being built has (Graph.scratch).
+// Nodes of the graph under construction (Graph.scratch).
 typedef struct Known {
   Entry *table;
-  int other; // maps made in place of one that computes in another dtype
-  int nested[kMostRules]; // how often each rule is under way
+  int other; // number of maps made in place of one that computes in another dtype
+  int nested[kMostRules]; // current recursion depth of each rule
 } Known;
 
 typedef struct Key {
@@ -40,7 +40,7 @@ typedef struct Key {
   Node *in[];
 } Key;
 
-// Attributes that the op has not are left out: what a rule or a model left there tells nothing.
+// Attributes that the op does not have are left out: stale values must not affect the key.
 void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size) {
   *size = sizeof(Key) + sizeof n->in[0] * (size_t)n->nin;
   Key *key = arena_alloc(arena, *size);
@@ -58,14 +58,15 @@ void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size) {
 }
 
 Node *simp_intern(Graph *to, Node *n) {
-  if (node_has_memory(n)) return n; // has a name
+  if (node_has_memory(n)) return n; // named: never merged
   Known *known = to->scratch;
   size_t size;
   void *key = simp_key(to->arena, n, n->in, &size);
   Entry *e;
   HASH_FIND(hh, known->table, key, size, e);
   if (e) {
-    if (to->nodes[to->nnodes - 1] == n) to->nnodes--; // else it is dead, and goes with the others
+    // otherwise it is dead, and removed with the others
+    if (to->nodes[to->nnodes - 1] == n) to->nnodes--;
     return e->node;
   }
   e = arena_alloc(to->arena, sizeof *e);
@@ -100,22 +101,23 @@ static bool is_value(const Node *n, double v) {
   return simp_is_const(n) && n->attr.value == v;
 }
 
-// ---- rules: each returns the replacement, or null ----------------------------------------------
+// ---- rules: each returns the replacement, or NULL ----------------------------------------------
 
-// A reduction over dimensions of size 1 alone, in the dtype of what it reduces; null: it stays.
+// The result of a reduction over size-1 dimensions only, or NULL if it stays.
 static Node *one_element(Graph *to, Node *n) {
   Node *x = n->in[0];
-  if (n->op->cuda || n->op->flags & FlagOne) return x; // what combines values alone, among others
+  // plain monoids: the reduction of one element is that element
+  if (n->op->cuda || n->op->flags & FlagOne) return x;
   if (!(n->op->flags & FlagOnline)) return NULL;
   Node *none = simp_make(to, op_need(to->c, "sub"), 2, (Node *[]){x, x}, &n->attr, n);
-  return simp_make(to, op_need(to->c, "exp"), 1, &none, &n->attr, n); // 1; of an infinity NaN
+  return simp_make(to, op_need(to->c, "exp"), 1, &none, &n->attr, n); // 1, or NaN for an infinity
 }
 
-// x + 0, x - 0, x * 1, moves that move nothing, reductions of one element.
+// x + 0, x - 0, x * 1, moves without effect, reductions of one element.
 static Node *drop_identity(Graph *to, Node *n) {
   Node *x = n->in[0];
   bool same = type_same_shape(&n->type, &x->type) && n->type.dtype == x->type.dtype;
-  if (n->op->flags & FlagStop && same) return x; // it has been differentiated
+  if (n->op->flags & FlagStop && same) return x; // stop_gradient has no effect after autodiff
   if (n->op->typing == TypeConvert && same &&
       !(x->op->cls == OpMap && dtype_is_float(n->type.dtype)))
     return x;
@@ -137,7 +139,7 @@ static Node *drop_identity(Graph *to, Node *n) {
   return NULL;
 }
 
-// reshape(reshape(x)), and likewise permute, slice and roll, are one move.
+// reshape(reshape(x)) is one reshape; the same for permute, slice and roll.
 static Node *join_moves(Graph *to, Node *n) {
   if (n->op->cls != OpMove || n->nin != 1 || n->in[0]->op != n->op) return NULL;
   Attr attr = n->attr;
@@ -156,8 +158,8 @@ static Node *join_moves(Graph *to, Node *n) {
   return simp_make(to, n->op, 1, n->in[0]->in, &attr, n);
 }
 
-// y of the shape that a constant gives it alone, in the shape that its other input has; null: it is
-// none.
+// If y has its shape only because a constant input was broadcast, returns y recomputed at the other
+// input's shape, else NULL.
 static Node *without_shape(Graph *to, Node *y) {
   if (y->op->cls != OpMap || y->nin != 2 || y->op->typing == TypeDraw) return NULL;
   for (int i = 0; i < 2; i++) {
@@ -170,7 +172,7 @@ static Node *without_shape(Graph *to, Node *y) {
   return NULL;
 }
 
-// One element of a constant; it promotes as a tensor without dimensions, not as a number.
+// One element of a constant; it promotes as a 0-d tensor, not as a literal.
 static Node *single(Graph *to, Node *c) {
   Attr attr = {.value = c->attr.value, .tensor = c->type.rank || c->attr.tensor};
   Node *n = graph_add(to, c->op, 0, NULL, &attr, c);
@@ -178,8 +180,8 @@ static Node *single(Graph *to, Node *c) {
   return simp_intern(to, n);
 }
 
-// A map broadcasts its inputs: those that a constant has made as large need not be, where another
-// one is.
+// A map broadcasts its inputs: inputs expanded only by a constant are shrunk if another input
+// already has the full shape.
 static Node *broadcast_late(Graph *to, Node *n) {
   Node *in[MaxInputs];
   bool full = false, found = false;
@@ -197,7 +199,7 @@ static Node *broadcast_late(Graph *to, Node *n) {
   return y && y->type.dtype == n->type.dtype ? y : NULL;
 }
 
-// The addends of n that are padded along one dimension alone, all along the same.
+// Collects the addends of n, sorted by position, if each is a pad along the same single dimension.
 static bool find_parts(Node *n, Node **part, int *count, int *axis) {
   if (n->op->cls == OpMap && n->op->flags & FlagAdd && n->nin == 2)
     return type_same_shape(&n->in[0]->type, &n->in[1]->type) &&
@@ -215,13 +217,12 @@ static bool find_parts(Node *n, Node **part, int *count, int *axis) {
   return *axis >= 0;
 }
 
-// Do values of dtypes a and b have one arithmetic? Integers wrap where their dtype ends.
+// Is arithmetic the same in both dtypes? Integers wrap at different sizes.
 static bool same_arithmetic(Dtype a, Dtype b) {
   return a == b || (dtype_is_float(a) && dtype_is_float(b));
 }
 
-// Padded parts that stand beside each other, added up, are joined: the derivative of what slices
-// cut.
+// The sum of adjacent pads is a concat (the gradient of slices).
 static Node *pads_to_concat(Graph *to, Node *n) {
   Node *part[kMostJoined];
   int count = 0, axis = -1;
@@ -251,7 +252,7 @@ static Node *binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like)
   return simp_make(to, op, 2, in, NULL, like);
 }
 
-// x - c = x + (-c), where both are negated in one dtype: of bytes -1 is 255.
+// x - c = x + (-c), if c is negated in the dtype of the result: as u8, -1 is 255.
 static Node *subtract_to_add(Graph *to, Node *n) {
   if (!(n->op->flags & FlagSub) || !n->in[1]->fixed || n->in[0]->fixed) return NULL;
   Dtype dtype = n->in[1]->type.dtype;
@@ -261,8 +262,8 @@ static Node *subtract_to_add(Graph *to, Node *n) {
   return binary(to, op_need(to->c, "add"), n->in[0], negative, n);
 }
 
-// Do numbers of the model stay what they are where they are joined? 1e30 * 1e30 is infinite, and
-// (x - 1) * inf is not x * inf - inf.
+// Is combining literals safe? 1e30 * 1e30 is infinite, tiny products underflow, and (x - 1) * inf
+// is not x * inf - inf.
 static bool can_join(const Node *c1, const Node *c2, bool product) {
   double a = node_is_literal(c1) ? c1->attr.value : 1, b = node_is_literal(c2) ? c2->attr.value : 1;
   float joined = (float)(product ? a * b : a + b);
@@ -285,12 +286,12 @@ static Node *join_fixed(Graph *to, Node *n) {
   return binary(to, inner->op, scaled, binary(to, n->op, c1, c2, n), n);
 }
 
-// `c` as a factor of the weights of contraction `y`, or null when it varies along more than the
-// output channels.
+// c as a factor of the weights of contraction y, or NULL if it varies along more than the output
+// channels.
 static Node *weight_factor(Graph *to, const Node *y, Node *c) {
   Maps maps = maps_of(y, 0);
   int channel = maps_dim(&maps, MapOut, AxisN), columns = maps_dim(&maps, MapB, AxisN);
-  if (y->type.dim[channel] != y->in[1]->type.dim[columns]) return NULL; // groups, in one alone
+  if (y->type.dim[channel] != y->in[1]->type.dim[columns]) return NULL; // grouped convolution
   for (int d = 0; d < c->type.rank; d++) {
     int of_y = y->type.rank - c->type.rank + d;
     if (c->type.dim[d] != 1 && of_y != channel) return NULL;
@@ -304,8 +305,7 @@ static Node *weight_factor(Graph *to, const Node *y, Node *c) {
   return simp_intern(to, n);
 }
 
-// Are weights times c as good in the dtype that products read? Most weights are near 1, and f16 has
-// neither large numbers nor small ones.
+// Can c be folded into the weights without leaving f16's range? Most weights are near 1.
 static bool factor_fits(const Node *y, const Node *c) {
   const double most = 64;
   double size = node_is_literal(c) ? fabs(c->attr.value) : 1;
@@ -324,7 +324,7 @@ static Node *scale_into_weights(Graph *to, Node *n) {
   return simp_make(to, y->op, 2, in, &y->attr, y);
 }
 
-// Taps [*first, *end) of a filter reach the image somewhere, along dimension 2 + i.
+// Taps [*first, *end) of a filter are the ones that reach the image, along dimension 2 + i.
 static void useful_taps(const Node *n, int i, int64_t *first, int64_t *end) {
   const Attr *a = &n->attr;
   *first = *end = 0;
@@ -339,7 +339,7 @@ static void useful_taps(const Node *n, int i, int64_t *first, int64_t *end) {
   }
 }
 
-// Taps that only ever see padding are cut from the filter: 8 of 9 on a map of one pixel.
+// Removes filter taps that only ever see padding: 8 of 9 on an image of one pixel.
 static Node *drop_taps(Graph *to, Node *n) {
   if (n->op->cls != OpContract || n->op->form != FormConv) return NULL;
   Node *w = n->in[1];
@@ -377,15 +377,14 @@ static SimpRule *const rules[] = {
 
 static_assert(LENGTH(rules) <= kMostRules, "a place for each rule");
 
-// How often a rule may make what it applies to itself: rules that move others through a graph do at
-// each node, those that see scores in other shapes could go on without end, from one to the other.
+// Recursion limit per rule. Rules that move an op through the graph recurse once per node; rules
+// that reshape scores could undo each other forever.
 static int most_nested(SimpRule *rule) {
   enum { kSeen = 4, kMoved = 1000 };
   return rule == grids_last || rule == batches_apart ? kSeen : kMoved;
 }
 
-// What the rule gives, unless it would compute in another dtype what n or a map of n computes: u8
-// where operands that have moved made i32 of it.
+// The rule's replacement, unless it changed the arithmetic dtype (for example u8 instead of i32).
 static Node *apply_rule(Graph *to, Node *n, SimpRule *rule) {
   Known *known = to->scratch;
   int before = known->other;
@@ -461,7 +460,7 @@ static Graph *simplified(Graph *g, Node *(*rewrites)(Graph *, Node *, Node **)) 
   find_operands(g);
   Graph *to = graph_rebuild(g, rewrites, &known);
   HASH_CLEAR(hh, known.table);
-  return graph_copy(to); // without what the rules left behind
+  return graph_copy(to); // without dead nodes
 }
 
 static bool has_memories(const Graph *g) {
@@ -471,8 +470,8 @@ static bool has_memories(const Graph *g) {
   return found && i < g->nnodes;
 }
 
-// Needs: types. Gives: the same outputs from fewer nodes. Breaks nothing. Scores of memories are
-// joined when all that reads parts of their weights has been rewritten.
+// Needs: types. Produces the same outputs from fewer nodes. Attention over several segments is
+// merged in a second walk, after readers of partial probabilities have been rewritten.
 void simp_pass(Compiler *c) {
   c->graph = simplified(c->graph, rewrite);
   if (has_memories(c->graph)) c->graph = simplified(c->graph, rewrite_memories);
