@@ -1,19 +1,17 @@
-// attend.c: attention as one kernel. Where the operand of a product is a softmax of a map of
-// another product, both products, the map and the softmax become one group: rows of scores are
-// never in memory. It is recognised by what is computed:
+// attend.c: attention as one kernel. If the left operand of a contraction is a softmax of a map of
+// another contraction (q k^T), both contractions and everything between them become one group, so
+// that scores are never stored. Matched by what is computed:
 //
-//   weight = exp(score - shift) times or over others;  score: any map of a product, `shift` of a
-//   row
+//   p = exp(score - shift) * f / r ...;   score: any map of q k^T;   shift: one value per row
 //
-// Those others are values of a row (the sum of the powers, say), which are applied to what the row
-// becomes, and values of each element that the scores are not in (dropout), which are applied to
-// it. `shift` and the values of rows may be made of the score's largest element and of sums of the
-// powers, by any maps.
+// Per-row factors r (such as the sum of the exponentials) are applied to the output row;
+// per-element factors f that do not depend on the scores (dropout) are applied to p. shift and r
+// may be any maps of the row max and of sums of the exponentials.
 #include "fuse.h"
 
-// ---- values of rows ----------------------------------------------------------------------------
+// ---- per-row values ----------------------------------------------------------------------------
 
-// How many steps, to each element, make x of the powers; -1: it is none of these.
+// How many elementwise steps lead from the exponential to x, or -1.
 static int steps_to(const AttendSeek *s, const Node *x) {
   if (x == s->a.power) return 0;
   for (int i = s->a.nsteps - 1; i >= 0; i--) {
@@ -23,8 +21,8 @@ static int steps_to(const AttendSeek *s, const Node *x) {
   return -1;
 }
 
-// A reduction that the kernel makes: of the score its largest element, or what that and the sum of
-// exp(x - largest) give; the sum of the powers, or of what steps make of these: of one of them.
+// Is n a reduction that the kernel computes itself? Row max; online (max, sum of exp(x - max)); sum
+// of the exponentials, before or after elementwise factors, but only one such sum.
 static bool is_known(AttendSeek *s, const Node *n) {
   if (n->op->cls != OpReduce || n->attr.axes != 1 << s->a.key) return false;
   const Node *x = attend_uncopied(n->in[0]);
@@ -40,22 +38,22 @@ static bool depends_on_product(const AttendSeek *s, const Node *n) {
   return n->group && fuse_reaches(n->group, s->a.product[0]->group);
 }
 
-// Includes the maps and reductions that make a value of a row.
+// Includes the maps and reductions from which a per-row value is computed.
 static bool include_row(AttendSeek *s, Node *n) {
   if (!depends_on_product(s, n)) return true;
   if (!attend_is_row(&s->a, n))
-    return attend_refuse(s, "the weights are more than a softmax of one product");
+    return attend_refuse(s, "its probabilities are not a softmax of a single product");
   if (is_known(s, n)) {
     Node *x = n->in[0];
     for (; x->op->flags & FlagCopy && x->op->cls == OpMap; x = x->in[0])
       if (!attend_include(s, x)) return false;
-    if (steps_to(s, x) > 0) return attend_include(s, n); // include_steps has these
+    if (steps_to(s, x) > 0) return attend_include(s, n); // already included by include_steps
     for (; x != s->a.product[0] && !attend_includes(s, x); x = x->in[0])
       if (!attend_include(s, x)) return false;
     return attend_include(s, n);
   }
   if (n->op->cls != OpMap)
-    return attend_refuse(s, "a row's value is made of other than its softmax");
+    return attend_refuse(s, "a per-row factor does not come from the softmax");
   for (int i = 0; i < n->nin; i++)
     if (!include_row(s, n->in[i])) return false;
   return attend_include(s, n);
@@ -82,7 +80,7 @@ static bool include_steps(AttendSeek *s) {
   return true;
 }
 
-// Reductions of the score and of the powers that nothing in the kernel reads are made there too.
+// Row reductions of the scores and exponentials that are read only outside are computed here too.
 static bool include_reductions(AttendSeek *s) {
   const Node *of[] = {s->a.score, s->a.power};
   for (int i = 0; i < 2; i++) {
@@ -94,7 +92,7 @@ static bool include_reductions(AttendSeek *s) {
   return true;
 }
 
-// ---- products ----------------------------------------------------------------------------------
+// ---- both contractions -------------------------------------------------------------------------
 
 static AxisRole role_along(const Maps *m, int tensor, int d) {
   for (int role = 0; role < AxisRoles; role++)
@@ -102,8 +100,9 @@ static AxisRole role_along(const Maps *m, int tensor, int d) {
   return AxisRoles;
 }
 
-// Rows of scores are rows of what they weigh, keys are what it sums over. Dimensions in front may
-// be rows or columns of one product alone, which an operand shares: they are batches of both then.
+// Rows of q k^T must be rows of the second contraction, and its columns (keys) the summed axis. A
+// leading dimension may be rows or columns of only one of them, if an operand is shared along it;
+// it is then treated as a batch of both.
 static bool agree(AttendSeek *s, const Maps *first, const Maps *second) {
   int rank = first->rank[MapOut];
   bool leading = s->a.product[0]->op->maps->leading && s->last->op->maps->leading &&
@@ -139,14 +138,14 @@ static bool operands_fit(AttendSeek *s) {
   if (maps_phases(first) > 1 || maps_phases(last) > 1) return attend_refuse(s, NULL);
   Maps scores = maps_of(first, 0), values = maps_of(last, 0);
   if (!attend_is_plain(&scores) || !attend_is_plain(&values) || !agree(s, &scores, &values))
-    return attend_refuse(s, "rows of its two products do not lie alike");
+    return attend_refuse(s, "its two products have different row layouts");
   if (first->precision != last->precision)
-    return attend_refuse(s, "its two products are of different precisions");
+    return attend_refuse(s, "its two products have different precisions");
   s->a.key = attend_dim(&values, MapA, AxisK);
   s->a.along[0] = attend_dim(&scores, MapA, AxisK);
   s->a.along[1] = attend_dim(&scores, MapB, AxisK);
   s->a.along[2] = attend_dim(&values, MapB, AxisN);
-  if (s->a.key >= 0 && first->type.dim[s->a.key] < 2) return attend_refuse(s, NULL); // one key
+  if (s->a.key >= 0 && first->type.dim[s->a.key] < 2) return attend_refuse(s, NULL); // a single key
   if (s->a.key < 0 || s->a.along[0] < 0 || s->a.along[1] < 0 || s->a.along[2] < 0)
     return attend_refuse(s, "heads and keys are not one dimension each");
   s->a.nproducts = 1, s->a.noperands = 3;
@@ -158,22 +157,22 @@ static bool operands_fit(AttendSeek *s) {
     if (s->a.operand[i]->type.dim[s->a.along[i]] > kMostDepth)
       return attend_refuse(s, "a head has more than 256 elements");
     if (!attend_piece(last->group, &s->a, i, stride, &offset, &base))
-      return attend_refuse(s, "a head's elements do not lie side by side in pieces of 4 bytes");
+      return attend_refuse(s, "head elements are not contiguous in units of 4 bytes");
   }
   return true;
 }
 
 // ---- the group ---------------------------------------------------------------------------------
 
-// Values of elements stay inside; those of rows may be read elsewhere.
+// Per-element values must not be read outside; per-row values may be.
 static bool stays_inside(AttendSeek *s, const Node *n) {
   int count;
   Node **readers = fuse_readers(n->group->graph, n, &count);
   if (attend_is_row(&s->a, n) && n != s->a.product[0]) return true;
-  if (count != n->uses) return attend_refuse(s, "the scores leave the model");
+  if (count != n->uses) return attend_refuse(s, "the scores are an output of the model");
   for (int i = 0; i < count; i++)
     if (readers[i] != s->last && !attend_includes(s, readers[i]))
-      return attend_refuse(s, "something else reads the scores");
+      return attend_refuse(s, "the scores have another reader");
   return true;
 }
 
@@ -182,7 +181,7 @@ static bool may_join(AttendSeek *s) {
   Node *outer[] = {s->last->in[1]};
   if (!stays_inside(s, s->a.product[0])) return false;
   if (fuse_reaches(outer[0]->group, first))
-    return attend_refuse(s, "its values are made of its scores");
+    return attend_refuse(s, "V depends on the scores");
   for (int i = 0; i < s->count; i++) {
     Node *n = s->node[i];
     if (!stays_inside(s, n)) return false;
@@ -192,7 +191,7 @@ static bool may_join(AttendSeek *s) {
     for (int j = 0; j < n->nin; j++) {
       bool inside = n->in[j] == s->a.product[0] || attend_includes(s, n->in[j]);
       if (!inside && n->in[j]->group && fuse_reaches(n->in[j]->group, first))
-        return attend_refuse(s, "what its scores are combined with is made of them");
+        return attend_refuse(s, "a bias or mask depends on the scores");
     }
   }
   return first->nnodes == 1 && own->nnodes == 1;
@@ -220,8 +219,8 @@ static Node *input_of_shape(const Node *n) {
   return NULL;
 }
 
-// Why a product with a softmax of a product that moves stand behind is no attention; null: it is
-// none of these.
+// If the left operand is a softmax that is permuted or reshaped before the contraction, the reason
+// to print, else NULL.
 static const char *moved_weights(const Node *last) {
   const Node *n = last->in[0];
   bool moved = false, power = false;
@@ -231,7 +230,7 @@ static const char *moved_weights(const Node *last) {
     n = input_of_shape(n);
   }
   bool found = moved && power && n && (n->op->cls == OpContract || n->op->cls == OpMove);
-  return found ? "moves stand between its softmax and its product" : NULL;
+  return found ? "its probabilities are permuted or reshaped before the second product" : NULL;
 }
 
 void attend_find(Graph *g, Group *k) {
@@ -252,13 +251,13 @@ void attend_find(Graph *g, Group *k) {
   *k->attention = s.a;
 }
 
-// A map of what rows come to, or of what they have summed up.
+// May map n join as a function of the row statistics, or of the output rows? (not of both)
 const char *attend_joins(const Group *k, const Node *n) {
   int rows = 0, others = 0;
   for (int i = 0; i < n->nin; i++)
     if (n->in[i]->group == k) *(n->in[i]->tail == kRowTail ? &rows : &others) += 1;
-  if (rows && others) return "it reads a row's softmax and what the row has become";
+  if (rows && others) return "it combines per-row softmax values with the output rows";
   if (rows && !attend_is_row(k->attention, n))
-    return "it reads a row's softmax for more than the row";
+    return "it broadcasts per-row softmax values";
   return NULL;
 }

@@ -1,30 +1,31 @@
-// attend_own.c: attentions over the same queries and keys. Equal products are one (simp.c), so that
-// several softmaxes may read its scores, or several products one softmax; and scores that several
-// kernels read would be in memory. What lies between a product of queries and keys and the values
-// belongs to the first attention that it is a part of; each other one gets a copy, and its kernel
-// computes those scores again. Where one of them becomes no attention after all, scores are in
-// memory in any case, and all of them read those.
+// attend_own.c: several attentions over the same queries and keys. simp.c merges equal
+// contractions, so several softmaxes may read the same scores, or several contractions the same
+// softmax; shared scores would have to be stored. Here, the nodes between q k^T and the values stay
+// with the first attention that reads them; each other one gets a private copy and recomputes its
+// scores. If one of them turns out not to be attention, the scores are stored anyway, and all read
+// these.
 #include "fuse.h"
 
 typedef enum Inside { NotAsked, IsInside, IsOutside } Inside;
 
 typedef struct Part { // an attention whose scores belong to another one
-  Inside *inside;     // by id in the graph before: is it between its product and its values?
-  Node **copy;        // its own
+  Inside *inside;     // by old id: is the node between q k^T and the values?
+  Node **copy;        // by old id: the private copy, or NULL
 } Part;
 
-// By id in the graph before:
+// Arrays by id in the old graph.
 typedef struct Apart {
-  const Node **product; // that makes the scores; null: it weighs nothing by them
-  Node **owner;         // the last product of the attention that a node belongs to
-  Part **part;          // of a last product; null: all is its own
-  int *made;            // what became of it
-  bool again;           // has any got a copy?
+  const Node **product; // q k^T of the attention that ends here, or NULL
+  Node **owner;         // the second contraction of the attention that the node belongs to
+  Part **part;          // of a second contraction; NULL: nothing is shared
+  int *made;            // id of the node in the new graph
+  bool again;           // was anything copied?
 } Apart;
 
-// ---- who has what -------------------------------------------------------------------------------
+// ---- ownership ----------------------------------------------------------------------------------
 
-// Is n made of the product by maps and reductions? All that was asked is noted.
+// Does n depend on `product` through maps and reductions? Ids of visited nodes are added to
+// `asked`.
 static bool find_inside(const Node *n, const Node *product, Inside *inside, int *asked,
                         int *count) {
   if (inside[n->id]) return inside[n->id] == IsInside;
@@ -68,14 +69,14 @@ static bool is_view(const Node *n) {
   return n->op->cls == OpMove && n->op->form <= MoveSlice && !n->fixed;
 }
 
-// An operand, with moves of its own: a kernel reads it where it lies.
+// Moves of an operand are copied too, so that the kernel reads the operand in place.
 static Node *own_view(Graph *to, Node *n) {
   if (!is_view(n)) return n->subst;
   Node *in = own_view(to, n->in[0]);
   return chain_copy(to, n, &in);
 }
 
-// What attention `last` reads for n.
+// The node that attention `last` reads for n: n itself or a private copy.
 static Node *own(Graph *to, Apart *a, const Node *last, Node *n) {
   Part *p = a->part[last->id];
   if (p->inside[n->id] != IsInside || a->owner[n->id] == last) return n->subst;
@@ -100,7 +101,7 @@ static Node *own_inputs(Graph *to, Node *n, Node **in) {
   return made;
 }
 
-// Products whose attentions are not all recognised are noted in `common`; false: there are none.
+// Adds to `common` the q k^T whose attentions were not all recognised; false if there are none.
 static bool find_common(const Graph *g, const Apart *a, const bool *found, bool *common) {
   bool news = false;
   for (int i = 0; i < g->nnodes; i++) {

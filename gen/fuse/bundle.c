@@ -1,8 +1,8 @@
-// bundle.c: many small kernels become one. Maps whose launch is a good part of what they cost share
-// one, each over elements of its own, where none can wait for another: those that read sources
-// alone run first, those whose results no kernel of the entry reads, as updates of parameters, at
-// the end; and those that read what one kernel makes, as rotary embeddings of queries and keys.
-// Reductions of whole tensors that one kernel reads share a launch, too: the norm of all gradients.
+// bundle.c: small independent kernels share one launch (multi-tensor launch); each part keeps its
+// own domain. Maps whose launch overhead is a large part of their time: those that read only
+// sources run first, those whose results no kernel of the entry reads (parameter updates) run last,
+// and those that read the results of one kernel (rotary embeddings of q and k) run after it. Also
+// full reductions that one kernel reads together, such as the norm of all gradients.
 #include "fuse.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ enum { kLeastParts = 2, kMostParts = 96 };
 
 typedef enum End { RunsLast, RunsFirst, EndCount } End;
 
-typedef struct Parts { // of a bundle to be
+typedef struct Parts { // a bundle under construction
   Group *group[kMostParts];
   int count, pointers;
 } Parts;
@@ -31,7 +31,7 @@ static bool writes_states(const Graph *g, const Group *k) {
   return false;
 }
 
-// Does one of them update a state that the other reads? Blocks of one launch would not wait.
+// Does one of them update a state that the other reads? Blocks of one launch are not ordered.
 bool bundle_in_the_way(const Group *a, const Group *b) {
   const Graph *g = a->graph;
   for (int i = 0; i < g->nupdates; i++) {
@@ -58,7 +58,7 @@ static bool is_read(const Group *k) {
   return false;
 }
 
-// What is computed again runs where it is read, and shares no launch.
+// Recomputed values are produced next to their reader and share no launch.
 static bool is_small_map(const Group *k, int entry) {
   if (!k->nnodes || !k->tm->fusion->maps || k->fixed || k->nparts || k->anchor->again) return false;
   return k->anchor->entry == entry && gain_is_small(k->graph->c->options.arch, k);
@@ -68,7 +68,7 @@ static bool fits(const Group *k, End end, int entry) {
   return is_small_map(k, entry) && (end == RunsLast ? !is_read(k) : reads_sources(k));
 }
 
-// The parts' nodes, in topological order.
+// Collects the nodes of all parts, in topological order.
 static void gather_nodes(Group *g) {
   int total = 0;
   for (int i = 0; i < g->nparts; i++) total += g->parts[i]->nnodes;
@@ -106,7 +106,7 @@ static void add_part(Parts *p, Group *k) {
   p->pointers += k->ninputs + k->noutputs;
 }
 
-// Adds a group whose place is not known, if it does not wait for a part, nor a part for it.
+// Adds k if no part depends on it, nor it on any part.
 static bool add_apart(Parts *p, Group *k) {
   bool apart = has_room(p, k);
   for (int i = 0; i < p->count && apart; i++) {
@@ -122,7 +122,7 @@ static void bundle(Graph *g, End end, int entry) {
   Parts parts = {.count = 0};
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
-    if (!k || k->nodes[0] != g->nodes[i]) continue; // each group at its first node
+    if (!k || k->nodes[0] != g->nodes[i]) continue; // each group once, at its first node
     group_borders(k);
     if (!fits(k, end, entry)) continue;
     bool apart = true;
@@ -132,12 +132,13 @@ static void bundle(Graph *g, End end, int entry) {
       if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
       parts.count = parts.pointers = 0;
     }
-    if (has_room(&parts, k)) add_part(&parts, k); // else it is too large even alone
+    // otherwise it is too large even for a bundle of one
+    if (has_room(&parts, k)) add_part(&parts, k);
   }
   if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
 }
 
-// The maps that read what `from` computes, of which none waits for another.
+// Bundles the small maps that read results of `from` and do not depend on each other.
 static void bundle_readers(const Group *from) {
   Graph *g = from->graph;
   Parts parts = {.count = 0};
@@ -152,7 +153,7 @@ static void bundle_readers(const Group *from) {
   if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, false);
 }
 
-// ---- reductions of whole tensors ----------------------------------------------------------------
+// ---- full reductions ----------------------------------------------------------------------------
 
 const Node *bundle_reduction(const Group *k) {
   const Node *found = NULL;
@@ -188,8 +189,8 @@ bool bundle_shares(const Group *k) {
   return false;
 }
 
-// Those that `reader` reads, of one monoid, of which none waits for another: of at most `most`
-// parts; how many it has become one of.
+// Bundles up to `most` independent full reductions with the same monoid that `reader` reads;
+// returns how many were bundled.
 static int bundle_some(const Group *reader, int most) {
   Parts parts = {.count = 0};
   const Monoid *monoid = NULL;
@@ -206,7 +207,7 @@ static int bundle_some(const Group *reader, int most) {
   return parts.count;
 }
 
-// In as few bundles as hold them, about as large, so that none of a monoid is left alone.
+// As few bundles as possible, of about equal size, so that none is left with a single reduction.
 static void bundle_reductions(const Group *reader) {
   int count = 0;
   for (int i = 0; i < reader->ninputs; i++) {
@@ -219,16 +220,16 @@ static void bundle_reductions(const Group *reader) {
   while (bundles && bundle_some(reader, (int)ceil_div(count, bundles))) continue;
 }
 
-// ---- why small kernels have launches of their own -----------------------------------------------
+// ---- reasons printed by --explain ---------------------------------------------------------------
 
-// Could `other`, a map or a launch of several, share k's launch but for a state?
+// Could `other`, a small map or a bundle of maps, share k's launch, state updates aside?
 static bool could_share(const Group *k, const Group *other) {
   int entry = k->anchor->entry;
   if (!other || other == k || other->anchor->entry != entry) return false;
   return other->nparts ? other->tm->fusion->maps : is_small_map(other, entry);
 }
 
-// Does k update a state that such a map reads, or such a map one that k reads?
+// Is there a state that k reads and such a kernel updates, or the reverse?
 static bool is_in_the_way(const Group *k) {
   const Graph *g = k->graph;
   for (int i = 0; i < g->nupdates; i++) {
@@ -245,13 +246,13 @@ static bool is_in_the_way(const Group *k) {
 }
 
 static const char *why_alone(Group *k) {
-  if (bundle_shares(k)) // with a reader that reads several, still
-    return "the sums that are read with it are of another kind, or one waits for the other";
+  if (bundle_shares(k)) // although its reader reads several such reductions
+    return "the reductions read together with it differ in kind, or one depends on another";
   if (!is_small_map(k, k->anchor->entry)) return NULL;
   if (is_in_the_way(k))
-    return "it and another small kernel need one state, which one of them updates";
+    return "it and another small kernel share a state that one of them updates";
   if (is_read(k) && !reads_sources(k))
-    return "it waits for other kernels, and others wait for it";
+    return "it depends on other kernels, and others depend on it";
   return "no other small kernel can run at the same time";
 }
 

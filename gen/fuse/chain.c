@@ -1,42 +1,42 @@
-// chain.c: cheap maps that are computed by each reader alone.
-//
-// Those before a reduction that cannot keep its row in registers: it reads the row again in any
-// case, and what it reduces need not be in memory for it. Only where what they are made of is:
-// sources, values that something other than maps reads, and maps that another reduction reads and
-// cannot compute, as of gathers. Those made of positions and small values alone, like the condition
-// of a mask, which no kernel need write for the others; sources in another shape, and in another
-// shape, too, what is expected to be in memory as it is; and what late.c finds.
+// chain.c: rematerialises cheap maps in each of their readers, so that their results need not be
+// stored:
+// - before a reduction whose row does not fit in registers, which reads its input more than once
+//   anyway; only if the inputs of the chain are in memory: sources, values with a reader that is
+//   not a map, maps (of gathers, for example) that another reduction needs and cannot compute
+// - maps computed only from positions and small values, such as the condition of a mask
+// - reshapes of sources, and of values that are expected to be in memory
+// - maps that late.c selects
 #include "fuse.h"
 
 enum { kMostEnds = 2, kMostChain = 48 };
 
-typedef struct Ends { // large values that a chain is made of
+typedef struct Ends { // the large values from which a chain is computed
   const Node *node[kMostEnds], *within[kMostChain]; // within: the maps of the chain
   int count, nwithin;
-  bool maps, late; // may ends be cheap maps? Node.late of the chain's maps
+  bool maps, late; // may ends be cheap maps themselves? Node.late of the chain's maps
 } Ends;
 
 typedef enum Made { NotAsked, MadeFree, MadeOfLabels, MadeOfMemory } Made;
 
-typedef struct Known { // of a node of the new graph
-  Made made;           // what made_of has said
-  Node *copy;          // the last one, made for the reader `turn`
+typedef struct Known { // about a node of the new graph
+  Made made;           // result of made_of
+  Node *copy;          // the last copy, made in generation `turn`
   int turn;
 } Known;
 
 typedef struct Chains {
-  bool *stored; // by id in the graph before: does something other than maps read it?
-  bool *whole;  // and as it is, not in another shape?
-  bool *read;   // and within the model?
-  // Is it compared with what it is reduced to? Both read it in memory then.
+  bool *stored; // by old id: has a reader that is not a map
+  bool *whole;  // and is read as it is, not reshaped
+  bool *read;   // and is read within the model
+  // by old id: is compared with its own reduction, so that both must read it in memory
   bool *compared;
   const Late *late;
-  // The copy made last, of which value, to be reduced along which dimensions: other reductions of
-  // the kind accumulate in the same sweep over it.
+  // The last chain copied: of which value, for a reduction along which axes. Other reductions of
+  // the same value and axes share it, and so accumulate in the same sweep.
   const Node *of;
   int64_t axes;
   Node *copy;
-  Known *known; // by id in the new graph, of the first nknown
+  Known *known; // by id in the new graph; the first nknown are valid
   int nknown, turn;
 } Chains;
 
@@ -44,15 +44,15 @@ bool chain_is_large(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 > type_count(&beside->type);
 }
 
-// What compares with the largest element, say, is not: computed again, maybe of what was rounded as
-// it was stored, elements would differ from what was reduced.
+// A comparison with, for example, the row maximum is not cheap: recomputed from a rounded stored
+// value, an element might differ from what was reduced.
 bool chain_is_cheap(const Arch *arch, const Node *n) {
   return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed && n->op->typing != TypeDraw &&
          !prec_compared(n);
 }
 
 Node *chain_copy(Graph *to, Node *n, Node **in) {
-  for (int i = 0; i < n->nin; i++) // an input that is read twice stays one
+  for (int i = 0; i < n->nin; i++) // an input used twice stays one node
     for (int j = 0; j < i; j++)
       if (n->in[j] == n->in[i]) in[i] = in[j];
   Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
@@ -61,7 +61,7 @@ Node *chain_copy(Graph *to, Node *n, Node **in) {
   return copy;
 }
 
-// stored: by id; null, of the new graph: Node.subst, itself where something else reads it.
+// stored: by id; NULL in the new graph, where Node.subst is set for stored nodes.
 static bool in_memory(const Node *n, const bool *stored) {
   return node_has_memory(n) || n->fixed || (stored ? stored[n->id] : n->subst != NULL);
 }
@@ -70,8 +70,8 @@ static bool is_end(const Ends *ends, const Node *n) {
   return fuse_listed(ends->node, ends->count, n);
 }
 
-// Adds the large values that n is made of, those furthest from it that are in memory; false: too
-// many, or one that is nowhere in memory.
+// Adds the large values from which n is computed, as far upstream as they are in memory; false if
+// there are too many, or one is not in memory.
 static bool find_ends(const Arch *arch, const Node *n, const bool *stored, Ends *ends) {
   if (fuse_listed(ends->within, ends->nwithin, n)) return true;
   if (ends->nwithin == kMostChain) return false;
@@ -109,21 +109,20 @@ bool chain_is_shape(const Node *n) {
          n->in[0]->op->cls == OpMap;
 }
 
-// Is n a source, or a result of a reduction, in another shape, that each reader may read where it
-// is?
+// Is n a reshape of a source or of a reduction's result, which each reader can read in place?
 static bool is_view(const Node *n) {
   return n->op->cls == OpMove && n->nin == 1 && !n->fixed &&
          (node_has_memory(n->in[0]) || n->in[0]->op->cls == OpReduce) && view_same_memory(n);
 }
 
-// Is n an id or a condition that is made of `in`, small integers in memory, as of labels?
+// Is n an integer or bool value computed from `in`, small integer labels in memory?
 static bool is_of_labels(const Arch *arch, const Node *n, const Node *in) {
   bool whole = !dtype_is_float(n->type.dtype) && !dtype_is_float(in->type.dtype);
   return whole && (node_has_memory(in) || is_view(in)) && gain_small_read(arch, &in->type);
 }
 
-// What n is made of: is that free, as nothing in memory that is as large as itself, or small
-// integers? Each node is asked once: chains of residual blocks are deep.
+// MadeFree if n depends on no value in memory as large as itself, MadeOfLabels if only on small
+// integers. Memoised: chains of residual blocks are deep.
 static Made made_of(Graph *to, const Node *n) {
   const Arch *arch = to->c->options.arch;
   Made made = known_of(to, n)->made;
@@ -141,8 +140,9 @@ static bool is_free(Graph *to, const Node *n) {
   return made_of(to, n) != MadeOfMemory;
 }
 
-// n, or a copy of it for one reader alone, of copies as far as they are free. What the reader needs
-// several times is copied once: as a tree, a chain of n maps that each read twice has 2^n.
+// n, or a private copy of it for one reader, with copies of its free producers. Memoised per
+// reader: copied as a tree, a chain of n maps that each read their input twice would have 2^n
+// nodes.
 static Node *own_free(Graph *to, Node *n) {
   const Chains *c = to->scratch;
   if (!is_view(n) && !is_free(to, n)) return n;
@@ -157,13 +157,13 @@ static Node *own_free(Graph *to, Node *n) {
   return copy;
 }
 
-// A small value that a chain reads: what is made of labels is computed there.
+// A small input of a chain: copied too if it is computed from labels.
 static Node *own_beside(Graph *to, Node *n) {
   return type_count(&n->type) > 1 && is_free(to, n) ? own_free(to, n) : n;
 }
 
-// n, or a copy of it that nobody else reads, if it is cheap and no end. shared: others read what is
-// made of it. What the chain needs several times is copied once.
+// n, or a private copy of it if it is cheap and not an end of the chain. shared: a node downstream
+// has other readers. Memoised per reader.
 static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
   const Chains *c = to->scratch;
   if (!chain_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
@@ -186,16 +186,16 @@ static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
   return own;
 }
 
-// Is n in memory for `reader`? A reduction computes cheap maps itself, or a product's kernel does.
+// Must n be in memory for `reader`? Not for a map, nor for a reduction that recomputes n.
 static bool wants_memory(const Arch *arch, const Node *reader, const Node *n) {
   bool sums = reader->op->cls == OpReduce && !fuse_fits_row(reader) && chain_is_cheap(arch, n);
   return reader->op->cls != OpMap && !sums;
 }
 
-// Will a block hold its rows, most likely? What it reduces is then at hand there. That is chosen
-// later (many.c), by what is made here.
+// Will a block probably hold the rows of reduction n, so that its elements are in registers? many.c
+// decides that later, from the graph built here.
 static bool holds_across(const Node *n) {
-  enum { kMostAcross = 2048 }; // elements of a row across memory: a block has eight rows at least
+  enum { kMostAcross = 2048 }; // elements of a strided row; a block has at least eight rows
   const Type *t = &n->in[0]->type;
   bool together = type_innermost_in(t, n->attr.axes);
   return fuse_fits_across(n) &&
@@ -204,8 +204,7 @@ static bool holds_across(const Node *n) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
-// Is what `map` makes of `in` free, and do maps alone read it? They copy it with what it is made
-// of.
+// Is `map` free given inputs `in`, and read only by maps? Those copy it together with its inputs.
 static bool is_copied(Graph *to, const Node *map, Node **in) {
   bool free = !((const Chains *)to->scratch)->stored[map->id];
   free = free && chain_is_cheap(to->c->options.arch, map);
@@ -213,8 +212,7 @@ static bool is_copied(Graph *to, const Node *map, Node **in) {
   return free;
 }
 
-// The inputs of a map, with copies of those that others read too, or what these are made of, and
-// each may compute.
+// Replaces inputs of a map that have other readers by private copies, as far as these are free.
 static void own_inputs(Graph *to, const Node *map, Node **in) {
   Chains *c = to->scratch;
   bool copied = is_copied(to, map, in);
@@ -241,17 +239,16 @@ static Node *chain_for(Graph *to, const Node *reduction, Node *x, const Ends *en
   return c->copy = own_chain(to, x, ends, false);
 }
 
-// Does `node` gather or reduce another shape of what is expected to be in memory? It reads it
-// there.
+// Does `node` gather or reduce a reshape of a value that is expected to be in memory?
 static bool reads_view(const Chains *c, const Node *node) {
   const Node *x = node->nin ? node->in[0] : NULL;
   bool view = x && x->op->cls == OpMove && x->nin == 1 && !x->fixed && view_same_memory(x);
   return view && (op_gathers(node->op) || node->op->cls == OpReduce) && c->whole[x->in[0]->id];
 }
 
-// What a reduction of x computes itself, maps of its own; null: x is in memory for it, or a row.
-// Where the product that x is made of may sum it, no map in memory is an end: the product's kernel
-// makes that itself. What others than maps read is not made of more bytes than it has itself.
+// The private chain that a reduction of x recomputes, or NULL if x is stored or the row is held. If
+// the contraction before x may do the reduction in its epilogue, stored maps do not end the chain.
+// A value with other readers is not recomputed from more bytes than it has itself.
 static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
   const Arch *arch = to->c->options.arch;
   const Chains *c = to->scratch;
@@ -271,11 +268,12 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     in[0]->late = true;
   }
   bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;
-  if (gathers && made_of(to, in[1]) == MadeOfLabels) { // its ids
+  if (gathers && made_of(to, in[1]) == MadeOfLabels) { // indices computed from labels
     ((Chains *)to->scratch)->turn++;
     in[1] = own_free(to, in[1]);
   }
-  for (int i = 0; i < node->nin && node->op->cls == OpContract; i++) // it reads them in place
+  // a contraction reads its operands in place
+  for (int i = 0; i < node->nin && node->op->cls == OpContract; i++)
     if (in[i]->uses > 1 && is_view(in[i])) in[i] = chain_copy(to, in[i], in[i]->in);
   Node *own = node->op->cls == OpReduce ? reduced_chain(to, node, in[0]) : NULL;
   if (node->op->cls == OpMap) own_inputs(to, node, in);
@@ -286,8 +284,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return n;
 }
 
-// A cheap map that a reduction cannot compute, nor a product sum in its own kernel, is in memory
-// for it: what others reduce is made of it.
+// A cheap map that a reduction cannot recompute, nor a contraction reduce in its epilogue, is
+// stored for it, and so can end the chains of other reductions.
 static void store_reduced(const Graph *g, Chains *c, const Late *late) {
   const Arch *arch = g->c->options.arch;
   bool *reduced = arena_alloc(g->arena, sizeof *reduced * (size_t)(g->nnodes + 1));

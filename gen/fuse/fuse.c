@@ -1,15 +1,18 @@
-// fuse.c: nodes become groups, one kernel each.
+// fuse.c: nodes become groups; each group becomes one kernel.
 //
-// Every group has at most one anchor (a node that is neither a map nor a move), or, in a row group,
-// reductions over the same innermost dimensions of one full domain. First the graph is rewritten:
-// tables.c (tables of positions are computed once, by init), taps.c (filter gradients of depthwise
-// convolutions are sums), then chain.c, weigh.c and attend_own.c (a producer that several kernels
-// compute is copied for each). Then attend.c and weigh.c find attention and its gradients, and the
-// table `steps` joins groups. At last many.c checks for each row kernel whether a split reduction
-// would be faster; if one is, groups are made once more.
+// A group has at most one anchor (a node that is not a map or move) or, in a row group, several
+// reductions over the same innermost dimensions of one full domain. Legality is about domains and
+// dependence cycles (legal.c); gain.c estimates what a merge saves and costs on the target GPU.
 //
-// Whether two groups may be joined is decided by domains and cycles (legal.c), whether it pays by
-// the cost model of the GPU (gain.c). `unfused` joins only within one call of the model.
+// Graph rewrites before grouping (fuse_pass, copy_and_group), not with `unfused`:
+//   tables.c         position tables that are expensive are computed once, by init
+//   taps.c           filter gradients of depthwise convolutions become sums
+//   chain.c, late.c  cheap maps are recomputed by each of their readers
+//   weigh_own.c      each contraction of attention's backward gets its own copy of the scores
+//   attend_own.c     attentions that share scores get a copy of the scores each
+// Then attend.c and weigh.c find attention and its backward (both contractions and what is between
+// them), and the table `steps` joins groups. many.c decides which row reductions are split over
+// blocks; if any is, grouping is repeated. `unfused` merges only within one call of a layer.
 #include "fuse.h"
 
 #include <assert.h>
@@ -33,7 +36,7 @@ bool fuse_fits_row(const Node *n) {
 }
 
 bool fuse_fits_across(const Node *n) {
-  enum { kLeastRun = 8 }; // neighbours in memory: a sector of 4 bytes each
+  enum { kLeastRun = 8 }; // elements contiguous in memory: one sector of 32 bytes at 4 bytes each
   if (n->op->cls != OpReduce || n->many) return false;
   const Type *t = &n->in[0]->type;
   int64_t run = 1;
@@ -71,7 +74,6 @@ static int last_id(const Group *k) {
   return k->nodes[k->nnodes - 1]->id;
 }
 
-// Moves the nodes of `from` into `to`, in topological order.
 void fuse_absorb(Graph *g, Group *to, Group *from) {
   Node **all = arena_alloc(g->arena, sizeof *all * (size_t)(to->nnodes + from->nnodes));
   int i = 0, j = 0, n = 0;
@@ -85,7 +87,7 @@ void fuse_absorb(Graph *g, Group *to, Group *from) {
   from->nnodes = 0;
 }
 
-static Node *last_map(const Group *k) { // or the last move, if it has none
+static Node *last_map(const Group *k) { // or the last move, if it has no map
   Node *last = k->nodes[k->nnodes - 1];
   for (int i = 0; i < k->nnodes; i++)
     if (k->nodes[i]->op->cls == OpMap) last = k->nodes[i];
@@ -106,13 +108,13 @@ void fuse_part(Graph *g, Group *k, const bool *own) {
     if (part) fuse_absorb(g, part, single);
     if (!part) part = single;
   }
-  assert(part && left); // some are its own, not all
+  assert(part && left); // some are moved out, not all
   k->nnodes = left;
   k->anchor = last_map(k);
   part->anchor = last_map(part);
 }
 
-// Does a group that writes n, or a part of it, wait for `on`? `reader` is not asked.
+// Does the group that writes n, or a part of it (a concat), depend on `on`? `reader` is skipped.
 static bool maker_depends(const Node *n, const Group *reader, const Group *on, Group **seen,
                           int *nseen) {
   bool found = n->group && n->group != reader && fuse_depends(n->group, on, seen, nseen);
@@ -121,8 +123,8 @@ static bool maker_depends(const Node *n, const Group *reader, const Group *on, G
   return found;
 }
 
-// Does `from` depend on `on`? Groups that end before `on` begins hardly do: only through one that
-// holds earlier and later nodes. That is not asked at first, for it takes long (fuse_pass).
+// Does `from` depend on `on`? A group that ends before `on` begins usually cannot, except through a
+// group that spans both; that case is checked only in exact mode, which is slow (fuse_pass).
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen) {
   if (from == on) return true;
   bool ends = last_id(from) < first_id(on) && !fuse_of(from->graph)->exact;
@@ -219,14 +221,14 @@ int fuse_mapped(const Node *n, const Node **list) {
   return count;
 }
 
-// Would one kernel of `a` (earlier) and `b` wait for itself, through a third group?
+// Would merging `a` (earlier) and `b` create a dependence cycle through a third group?
 bool fuse_makes_cycle(const Group *a, const Group *b) {
   Group **seen = fuse_of(a->graph)->seen;
   int nseen = 0;
   bool found = false;
   for (int i = 0; !found && i < b->nnodes; i++)
     for (int j = 0; !found && j < b->nodes[i]->nin; j++)
-      if (b->nodes[i]->in[j]->group != a) // that one may be; a part of a concat is read from memory
+      if (b->nodes[i]->in[j]->group != a) // a concat's part may still depend on `a` through memory
         found = maker_depends(b->nodes[i]->in[j], b, a, seen, &nseen);
   for (int i = 0; i < nseen; i++) seen[i]->visited = false;
   return found;
@@ -240,13 +242,14 @@ bool fuse_same_call(const Group *a, const Group *b) {
 
 static const char *why_elsewhere(int64_t gain) {
   return gain < 0 ? "computed there, it would cost more than it saves"
-                  : "it is computed with another of its inputs, which saves more";
+                  : "it was fused with another producer, which saves more";
 }
 
-// The one group of its inputs that gains most from taking n in; contractions before others.
+// The group of an input of n that gains most from computing n, or NULL. Groups with an
+// anchor that is not a map count 4 times.
 static Group *best_producer(Node *n) {
   Group *best = NULL;
-  int64_t most = 0; // what costs more than it saves stays apart
+  int64_t most = 0; // below 0, fusing costs more than it saves
   n->apart = arena_alloc(n->group->graph->arena, sizeof *n->apart * (size_t)(n->nin + 1));
   for (int i = 0; i < n->nin; i++) {
     Group *k = n->in[i]->group;
@@ -254,21 +257,23 @@ static Group *best_producer(Node *n) {
     n->apart[i] = legal_epilogue(k, n);
     if (n->apart[i]) continue;
     int64_t gain = gain_behind(k, n) * (k->tm->fusion->maps ? 1 : 4);
-    n->apart[i] = why_elsewhere(gain);       // where it is, no kernel is apart
-    if (gain >= most) most = gain, best = k; // the later one: its other inputs are ready
+    n->apart[i] = why_elsewhere(gain); // only printed if n is not fused there
+    // on a tie the later one: n's other inputs are ready by then
+    if (gain >= most) most = gain, best = k;
   }
   return best;
 }
 
-// Does n reduce, or is it a map that is made to be reduced alone?
+// Is n a reduction, or a map whose only reader is a row reduction?
 static bool is_reduced(const Node *n) {
   const Node *next = n->op->cls == OpMap ? fuse_only_reader(n) : NULL;
   return n->op->cls == OpReduce || (next && next->op->cls == OpReduce && fuse_fits_row(next));
 }
 
-// Of the reductions that read what n is made of, through maps of its own: one that n may join.
+// A group of reductions over the same inputs (through private copies of maps) that n may join, or
+// NULL.
 static Group *sibling_of(Node *n) {
-  const Node *list[kMostNodes] = {n}; // n, and its maps
+  const Node *list[kMostNodes] = {n}; // n, and its private producers
   for (int at = 0, nlist = 1; at < nlist; at++)
     for (int i = 0; i < list[at]->nin; i++) {
       int count;
@@ -283,18 +288,18 @@ static Group *sibling_of(Node *n) {
   return NULL;
 }
 
-// A reduction that no producer takes joins another one over the same elements, which reads one of
-// its inputs too: it is read once.
+// A reduction that joins no producer joins a reduction over the same elements that shares one of
+// its inputs, which is then read only once.
 static Group *best_sibling(Node *n) {
   return is_reduced(n) ? sibling_of(n) : NULL;
 }
 
-// Is it a map, or does it read each element from elsewhere, as a roll or a gather?
+// True for maps, and for moves that read by computed index (gather, roll).
 static bool makes_each(const Node *n) {
   return n->op->cls == OpMap || op_gathers(n->op);
 }
 
-// n is in k now: other maps over the same domain that feed it come along.
+// n has just joined k: maps over the same domain that feed n join k as well.
 static void gather_feeders(Graph *g, Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++) {
     Group *other = n->in[i]->group;
@@ -313,13 +318,13 @@ static void grow_epilogues(Graph *g) {
     Node *n = g->nodes[i];
     if (!n->group || n->group->nnodes != 1) continue;
     if (n->op->cls == OpMap && !fuse_of(g)->one_call) sibling_meet(g, n);
-    bool late = n->op->cls == OpReduce && n->in[0]->late; // its maps come along later
+    bool late = n->op->cls == OpReduce && n->in[0]->late; // its maps are gathered afterwards
     Group *k = late ? best_sibling(n) : NULL, *own = n->group;
     if (!k) k = best_producer(n);
     if (!k) k = best_sibling(n);
     if (!k) continue;
     bool maps = k->tm->fusion->maps, alike = is_view(n) && legal_lies_alike(k, n);
-    bool goes_on = alike && maps && legal_alone(k, n); // in the new shape
+    bool goes_on = alike && maps && legal_alone(k, n); // k's domain becomes the new shape
     fuse_absorb(g, k, own);
     if (k->tm->fusion->product) tail_join(k, n);
     if (maps && !own->tm->fusion->maps)
@@ -330,17 +335,18 @@ static void grow_epilogues(Graph *g) {
   }
 }
 
-// ---- small kernels of what is known ------------------------------------------------------------
+// ---- small constant kernels --------------------------------------------------------------------
 
-// Is n made of positions, numbers and what is fixed, and read by kernels alone? Attention computes
-// what tells its tiles apart.
+// Is n computed only from positions, literals and init's results, and read only by kernels? Not for
+// attention, which computes its masks itself to classify tiles.
 static bool is_known(const Group *k, const Node *n) {
   int count;
   Node **readers = fuse_readers(k->graph, n, &count);
   bool known = count == n->uses && !n->parent && n->op->typing != TypeDraw && !n->again;
   for (int i = 0; i < n->nin; i++) {
     const Node *x = n->in[i];
-    bool fixed = (x->fixed && !x->follows) || node_is_computed(x); // a weight's copy is no such
+    // a parameter's copy changes with it
+    bool fixed = (x->fixed && !x->follows) || node_is_computed(x);
     known = known && (x->group == k || fixed);
   }
   for (int i = 0; i < count; i++)
@@ -348,8 +354,8 @@ static bool is_known(const Group *k, const Node *n) {
   return known && !n->follows;
 }
 
-// A kernel that costs little but its launch, and makes the same at each run, is one of init: larger
-// ones are tables where these pay (tables.c).
+// Small kernels whose result is the same in every run move to init; larger ones become tables if
+// that pays (tables.c).
 static void fix_known(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
@@ -364,7 +370,7 @@ static void fix_known(Graph *g) {
 
 // ---- the pass ---------------------------------------------------------------------------------
 
-// A group for each node; then attention, of several.
+// One group for each node; then attention forward and backward, which span several nodes.
 static void begin_groups(Graph *g, Fuse *f) {
   f->seen = arena_alloc(g->arena, sizeof *f->seen * (size_t)(g->nnodes + 1));
   g->scratch = f;
@@ -391,7 +397,7 @@ bool *fuse_attentions(Graph *g) {
   return found;
 }
 
-// Which lowerings have a step.
+// Which lowerings run a step.
 enum When { Always, Fused, JoinsKernels }; // JoinsKernels: fused, and not --apart
 
 static bool is_wanted(const Compiler *c, enum When when) {
@@ -399,7 +405,7 @@ static bool is_wanted(const Compiler *c, enum When when) {
   return when == Always || options_fused(&c->options);
 }
 
-// A product and what its accumulators can compute in addition: GLU pairs, rotary pairs.
+// The two halves of a GLU (tail.c) and pairs of slices, as in rotary embeddings (twins.c).
 static void pair_products(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
@@ -414,14 +420,14 @@ static const struct FuseStep {
   enum When when;
 } steps[] = {
     {pair_products, Always},
-    // Forward: a map joins the group that computes one of its inputs, if it runs over the same
-    // domain; a reduction joins the maps before it, and reductions of the same elements; a
-    // contraction follows moves of its result and stores to where they lead.
+    // Forward: a map joins the group of one of its inputs if it has the same domain; a reduction
+    // joins maps before it or reductions of the same elements; a contraction stores where moves of
+    // its result lead.
     {grow_epilogues, Always},
     {heads_find, Always},          // maps of q, k and v that attention computes as it loads them
     {place_concats, JoinsKernels}, // parts of a concat that are written in place
-    // Backward: maps and moves join their only reader, if its template evaluates an expression at
-    // each element it reads.
+    // Backward: maps and moves join their only reader, if its template can evaluate an expression
+    // at each element it loads.
     {prologue_grow, Always},
     {merge_copies, Always},        // copies that one kernel computes become one value
     {sibling_join, Fused},         // groups that read one value over the same elements
@@ -430,10 +436,11 @@ static const struct FuseStep {
     {fix_known, Fused},            // small kernels of constants belong to init
     {sibling_join_numbers, Fused}, // reductions to single numbers
     {bundle_groups, JoinsKernels}, // small independent maps become one launch
-    {sibling_join_stored, Fused},  // reductions store maps of their elements
+    {sibling_join_stored, Fused},  // reductions store maps of their elements; last, as row kernels
+                                   // and bundles have priority
 };
 
-// Makes groups; false: two of them wait for each other.
+// Makes the groups; false if two of them would depend on each other.
 static bool make_groups(Compiler *c, Graph *g, bool exact) {
   Fuse f = {.one_call = !options_fused(&c->options), .exact = exact};
   begin_groups(g, &f);
@@ -444,7 +451,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   return ordered;
 }
 
-// Producers that several kernels compute, each for itself, are copied; then groups are made.
+// Copies values that several kernels recompute, then groups.
 static Graph *copy_and_group(Compiler *c, Graph *g) {
   g = options_fused(&c->options) ? chain_own(g) : graph_copy(g);
   if (options_flash(&c->options)) g = attend_own(weigh_own(g));
@@ -454,7 +461,8 @@ static Graph *copy_and_group(Compiler *c, Graph *g) {
   return g;
 }
 
-// Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
+// Needs: dtypes and memory orders. Produces Graph.groups in launch order, with names, inputs,
+// outputs.
 void fuse_pass(Compiler *c) {
   Graph *g = options_fused(&c->options) ? taps_make(tables_make(c->graph)) : c->graph;
   c->graph = copy_and_group(c, g);

@@ -1,11 +1,11 @@
-// gain.c: what fusing saves and costs on the GPU at hand: kernels that become one or are apart, and
-// what a product, a row of scores or an epilogue takes on.
+// gain.c: what fusing saves and costs on the target GPU (in bytes or seconds): merging two kernels
+// or not, and extending a contraction, a row of scores or an epilogue.
 #include "fuse.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static int work(const Group *k) { // operations of an element
+static int work(const Group *k) { // operations per element
   int flops = 0;
   for (int i = 0; i < k->nnodes; i++) flops += k->nodes[i]->op->flops;
   return flops;
@@ -19,8 +19,8 @@ static bool read_before(const Group *k, const Node *n, int at, int j) {
   return false;
 }
 
-// Bytes that k reads to make `count` elements: of each value once, and no more of it than that
-// many. Positions and constants take none.
+// Bytes that k reads to compute `count` elements: each input once, and at most `count` elements of
+// it. Positions, constants and single numbers are free.
 static double input_bytes(const Group *k, double count) {
   double bytes = 0;
   for (int i = 0; i < k->nnodes; i++)
@@ -34,28 +34,30 @@ static double input_bytes(const Group *k, double count) {
   return bytes;
 }
 
-// A launch is a good part of what it costs: what it makes may wait a while in memory, but not
-// where values are computed again because memory is short.
+// Is the launch a large part of k's time? Under memory pressure (options.level) the limit is lower,
+// because results of small kernels would be kept in memory longer.
 bool gain_is_small(const Arch *arch, const Group *k) {
-  double launches = k->graph->c->options.level ? 0.25 : 4; // that its bytes take at most
+  // DRAM time, in launches, below which k is small
+  double launches = k->graph->c->options.level ? 0.25 : 4;
   return gain_dram(arch, in_place_bytes(k)) < launches * arch->launch_gap;
 }
 
-// Is it cheaper that product k's tiles end with every `rows` rows, than to reduce these elsewhere?
+// Is padding contraction k's tiles to end at every `rows` rows cheaper than a separate reduction?
 bool gain_ends_tiles(const Arch *arch, const Group *k, int64_t rows) {
-  enum { kTile = 64 };        // rows
-  const double reached = 0.5; // of the peak, by products of few rows: an estimate
-  double outside = (double)round_up(rows, kTile) / (double)rows - 1; // multiplied for nothing
+  enum { kTile = 64 };        // rows of a tile
+  const double reached = 0.5; // fraction of peak for contractions of few rows: an estimate
+  // fraction of the multiplications that is padding
+  double outside = (double)round_up(rows, kTile) / (double)rows - 1;
   double more = outside * 2 * maps_multiplies(k->anchor) / (reached * k->tm->rate(k, arch));
   return more < arch->launch_gap + gain_dram(arch, (double)type_bytes(&k->anchor->type));
 }
 
-// Seconds for the scores of a tile after the other, `count` in all, of products of `depth` elements
-// together: on the units, from L2 and in shared memory, where each warp reads the keys; and for a
-// warp's first tile.
+// Seconds to compute `count` scores tile by tile, with `depth` the sum of the contractions' inner
+// sizes: tensor or FMA units, L2, and shared memory, from which each warp reads the keys; without
+// tensor cores, plus the latency of a warp's first tile.
 static double scores_seconds(const Arch *arch, bool tensor, double count, double depth) {
   enum { kMostTile = 64, kWarpRows = 16, kSmemRate = 128, kFirst = 16 };
-  const double reached = tensor ? 0.5 : 0.6; // of the peak: an estimate
+  const double reached = tensor ? 0.5 : 0.6; // fraction of peak: an estimate
   double units = tensor ? arch->tensor16 * arch->mma_share : arch->fp32, clock = arch->clock * 1e9;
   double row = depth * (tensor ? 2 : 4), tile = kMostTile;
   while (4 * tile * row > arch->smem) tile /= 2; // two stages, of rows and keys
@@ -65,13 +67,13 @@ static double scores_seconds(const Arch *arch, bool tensor, double count, double
   return together + (tensor ? 0 : kFirst * depth / clock);
 }
 
-// Kept, scores and what the softmax makes of them are written and read by the forward pass, which
-// else is one kernel of two products; then the softmax is read, the weights are written, and read
-// to be summed.
+// Is recomputing the scores for this sum cheaper than storing them? Stored, forward writes and
+// reads scores and probabilities instead of being one fused kernel; backward then reads the
+// probabilities, writes their gradients, and reads these to sum them.
 bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a) {
   enum { kLeast = 32, kAccesses = 7, kLaunches = 3 }; // kLeast: rows, and keys, of a tile
   enum { kFill = 1600 };                              // clocks of a launch
-  const double reached = 0.8;                         // by products that are kernels alone
+  const double reached = 0.8;                         // fraction of peak for plain contractions
   const Node *product = a->product[0], *weights = sum->in[0];
   bool tensor = dtype_size(prec_operand(product)) == 2;
   double count = (double)type_count(&weights->type), depth = 0, padded = count, large = count;
@@ -84,7 +86,8 @@ bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a) {
     large *= (double)round_up(along, 2 * kLeast) / (double)along;
   }
   double bytes = (double)type_bytes(&weights->type);
-  bool stored = type_same_shape(&sum->type, &weights->type); // in any case, and not read again
+  // written in either case, and not read again
+  bool stored = type_same_shape(&sum->type, &weights->type);
   double seen = (stored ? kAccesses - 2 : kAccesses) * bytes;
   double moved = bytes < (double)arch->l2 / 4 ? gain_l2(arch, seen) : gain_dram(arch, seen);
   double share = arch->wgmma ? 1 : arch->mma_share;
@@ -92,11 +95,11 @@ bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a) {
                  : product->precision == PrecTf32 ? arch->tf32 * share
                                                   : arch->fp32;
   double launches = kLaunches * (arch->launch_gap + kFill / (arch->clock * 1e9));
-  double products = 3 * large * depth / (reached * units); // of half the depth each
+  double products = 3 * large * depth / (reached * units); // each of half the depth
   return 2 * scores_seconds(arch, tensor, padded, depth) < launches + moved + products;
 }
 
-// Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
+// Is computing k inside its reader, `reads` elements in all, cheaper than as a separate kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads) {
   const Type *made = &k->nodes[k->nnodes - 1]->type;
   double count = (double)type_count(made), size = (double)dtype_size(made->dtype);
@@ -110,7 +113,7 @@ bool gain_inside(const Arch *arch, const Group *k, double reads) {
 
 // ---- epilogues ---------------------------------------------------------------------------------
 
-// Of what k makes for n: an input need not be read again, nor written when nobody else reads it.
+// Bytes saved on n's inputs from k: one read less each, and no write if n is their only reader.
 static int64_t input_gain(const Group *k, const Node *n) {
   int64_t gain = 0;
   for (int i = 0; i < n->nin; i++) {
@@ -122,14 +125,14 @@ static int64_t input_gain(const Group *k, const Node *n) {
   return gain;
 }
 
-// The reduction that n is made for, through maps alone; null: it is not made for one alone.
+// The only reduction that reads n, through maps, or NULL.
 static const Node *reduced_by(const Node *n) {
   const Node *list[kMostNodes], *reduction = NULL;
   int nmaps = n->op->cls == OpMap ? fuse_mapped(n, list) : 0;
   for (int i = 0; i < nmaps; i++) {
     int count;
     Node **readers = fuse_readers(n->group->graph, list[i], &count);
-    if (count != list[i]->uses) return NULL; // it leaves the model
+    if (count != list[i]->uses) return NULL; // it is an output of the model
     for (int j = 0; j < count; j++) {
       bool map = readers[j]->op->cls == OpMap && type_same_shape(&readers[j]->type, &n->type);
       bool reduces = readers[j]->op->cls == OpReduce && (!reduction || reduction == readers[j]);
@@ -140,8 +143,8 @@ static const Node *reduced_by(const Node *n) {
   return reduction;
 }
 
-// Does k write `made` whether it computes n or not? Where others read it that cannot be in k: they
-// wait for the reduction.
+// Does k store `made` whether or not it computes n? True if a reader of `made` cannot join k, for
+// example because it depends on the reduction.
 static bool written_anyway(const Group *k, const Node *made, const Node *n, const Node *reduction) {
   int count;
   Node **readers = fuse_readers(k->graph, made, &count);
@@ -155,7 +158,7 @@ static bool written_anyway(const Group *k, const Node *made, const Node *n, cons
   return found;
 }
 
-// Could the kernel of the reduction compute n from what k writes anyway, or from what is smaller
+// Could the reduction's kernel recompute n from values that k stores anyway, or that are smaller
 // than n?
 static bool computed_there(const Group *k, const Node *n, const Node *reduction) {
   FuseRule *rule = k->tm->fusion->joins[OpReduce];
@@ -174,8 +177,8 @@ static int last_first(const void *a, const void *b) {
   return (*(const Node *const *)b)->id - (*(const Node *const *)a)->id;
 }
 
-// Do only maps of n's shape come of n that wait for k by another way, too, as for a sum over all
-// that kernels like it make?
+// Does every use of n, through maps of its shape, also wait for another kernel that depends on k
+// (for example a sum over results of several such kernels)?
 static bool waits_later(const Group *k, const Node *n) {
   const Node *list[kMostNodes];
   bool later[kMostNodes] = {false};
@@ -189,14 +192,15 @@ static bool waits_later(const Group *k, const Node *n) {
     later[i] = count && known == list[i]->uses;
     for (int j = 0; j < list[i]->nin && !later[i]; j++) {
       const Node *in = list[i]->in[j];
-      bool made = in->op->cls == OpMap && type_same_shape(&in->type, &n->type); // perhaps of n
+      // a map of this shape: perhaps in the list
+      bool made = in->op->cls == OpMap && type_same_shape(&in->type, &n->type);
       later[i] = !made && in->group && in->group != k && fuse_reaches(in->group, k);
     }
   }
   return later[nmaps - 1];
 }
 
-// Bytes that k would read for n alone, though who computes n's readers reads them, too.
+// Bytes that k would read for n, although the later kernels of n's readers could read them instead.
 static int64_t read_early(const Group *k, const Node *n) {
   int64_t bytes = 0;
   for (int i = 0; i < n->nin; i++)

@@ -1,5 +1,5 @@
-// group.c: groups that are whole: the order of their launches, what they read and write, and their
-// names, which are their places in the model.
+// group.c: finished groups: launch order, inputs and outputs, and names, which come from the nodes'
+// places in the model.
 #include "fuse.h"
 
 #include <assert.h>
@@ -21,8 +21,8 @@ const Node *group_statistic(const Group *g) {
   return NULL;
 }
 
-// Where dimensions [from, to) of a product's result are dimensions [first, last) of a reshape of it
-// that is reduced along `axes`.
+// Dimensions [from, to) of a contraction's result correspond to dimensions [first, last) of a
+// reshape of it that is reduced.
 typedef struct Run {
   int from, to, first, last;
 } Run;
@@ -41,7 +41,8 @@ static bool next_run(const Type *y, const Type *x, Run *r) {
   return r->to > r->from || r->last > r->first;
 }
 
-// How many neighbours it reduces to one; 0: what it reduces is not the last part of the run.
+// Number of neighbours reduced to one, or 0 if the reduced dimensions are not the innermost of the
+// run.
 static int64_t run_reduced(const Type *x, int64_t axes, const Run *r) {
   int64_t together = 1;
   for (int d = r->first; d < r->last; d++) {
@@ -80,20 +81,20 @@ unsigned group_dims_kept(const Group *g, const Node *reduction, int64_t *togethe
   return kept;
 }
 
-// The elements that the part of a group which computes n goes through.
+// Domain of the group, or of the part of a bundle, that computes n.
 static const Type *elements_beside(const Group *g, const Node *n) {
   g = group_part(g, n);
   return g->tm->fusion->elements ? g->tm->fusion->elements(g) : &g->anchor->type;
 }
 
-// Does n have an element for each of them, in the same order?
+// Does n have one element per element of the domain, in the same memory order?
 static bool in_step(const Group *g, const Node *n) {
   const Type *t = elements_beside(g, n);
   return type_same_shape(t, &n->type) && !memcmp(t->order, n->type.order, sizeof t->order);
 }
 
-// What n, of the shape of the elements, is by moves that leave each where it is in memory, others'
-// shapes between; n itself, if it is no such.
+// If n and the value x from which moves that keep the memory layout derive it both match the
+// domain, x; else n.
 static const Node *unmoved(const Group *g, const Node *n) {
   const Node *x = n;
   while (x->op->cls == OpMove && x->nin == 1 && x->in[0]->group == g && view_same_memory(x))
@@ -120,7 +121,7 @@ const Node *group_stored(const Group *g, const Node *n) {
   const Node *led = group_led(g, n);
   if (led) return led;
   if (n->parent && !view_whole_part(n)) return n;
-  const Node *shaped = NULL; // the last one whose indices are those of the elements
+  const Node *shaped = NULL; // the last one whose shape is the domain's
   bool in_order = !g->tm->fusion->product || n->tail == kFootTail;
   if (in_order) n = unmoved(g, n);
   while (in_order && n != group_part(g, n)->anchor &&
@@ -140,11 +141,11 @@ bool group_by_element(const Group *g, const Node *n) {
 
 // ---- the order of launches --------------------------------------------------------------------
 
-// Depth first: what k reads comes before it. Group.id: kPlacing meanwhile.
+// Depth first: producers before readers. Group.id is kPlacing while a group is on the stack.
 enum { kPlacing = -1 };
 static bool place_group(Graph *g, Group *k);
 
-// Those that write n, or its parts, for reader k.
+// Places the groups that write n, or its parts, for reader k.
 static bool place_makers(Graph *g, const Node *n, const Group *k) {
   bool placed = !n->group || n->group == k || place_group(g, n->group);
   for (int i = 0; n->placed && placed && i < n->nin; i++) placed = place_makers(g, n->in[i], k);
@@ -163,8 +164,9 @@ static bool place_group(Graph *g, Group *k) {
   return true;
 }
 
-// Groups come in the order of their nodes; a product is at its anchor, for it may have taken in a
-// map of what was there long before, and what waits for the rest of it would wait as long.
+// Groups are placed in the order of their first nodes, contractions in that of their anchors: a
+// contraction may have absorbed a map of a much earlier value, and readers of its other results
+// would be placed as early.
 static bool order_groups(Graph *g) {
   g->groups = arena_alloc(g->arena, sizeof *g->groups * (size_t)(g->nnodes + 1));
   for (int last = 0; last < 2; last++)
@@ -184,7 +186,7 @@ void group_add_once(Node **list, int *count, Node *n) {
   list[(*count)++] = n;
 }
 
-// Does anything but its group need n?
+// Does another group, an output or an update read n?
 static bool is_needed(const Graph *g, const Node *n) {
   int count;
   Node **readers = fuse_readers(g, n, &count);
@@ -229,14 +231,14 @@ Node *const *group_writes(const Group *g, int *count) {
 
 // ---- updates of states -------------------------------------------------------------------------
 
-// By node: the state whose new value it is, and whether it is an output.
+// Facts for moving updates; state and output by node id.
 typedef struct Given {
   Node **state;
   bool *output;
-  int *behind; // by place: which group it has been moved behind; itself: not moved
+  int *behind; // by group id: the group after which it is moved, or itself
 } Given;
 
-// Is all that k gives to others the new values of states?
+// Are all results of k that leave it new values of states?
 static bool only_updates(const Graph *g, const Given *given, const Group *k) {
   for (int i = 0; i < k->nnodes; i++) {
     int count;
@@ -248,7 +250,7 @@ static bool only_updates(const Graph *g, const Given *given, const Group *k) {
   return true;
 }
 
-// The place of the one that comes later, as groups have been moved by now. Less than 0: of none.
+// The later of two groups, `place` and k, in the order so far; -1 is none. k == than is ignored.
 static int later(const Given *g, int place, const Group *k, const Group *than) {
   if (!k || k == than) return place;
   if (place < 0) return k->id;
@@ -256,14 +258,15 @@ static int later(const Given *g, int place, const Group *k, const Group *than) {
   return a > b || (a == b && k->id > place) ? k->id : place;
 }
 
-// The last of `place` and those that write n, or its parts, for k.
+// The later of `place` and the groups that write n, or its parts, for k.
 static int last_maker(const Given *g, int place, const Node *n, const Group *k) {
   place = later(g, place, n->group, k);
   for (int i = 0; n->placed && i < n->nin; i++) place = last_maker(g, place, n->in[i], k);
   return place;
 }
 
-// The last kernel that must come before k: one that makes what k reads, or reads a state as it was.
+// The last group that must run before k: it writes an input of k, or reads the old value of a state
+// that k updates. -1: none.
 static int last_before(const Graph *g, const Given *given, const Group *k) {
   int place = -1, count;
   for (int i = 0; i < k->nnodes; i++) {
@@ -277,7 +280,7 @@ static int last_before(const Graph *g, const Given *given, const Group *k) {
   return place;
 }
 
-// Updates of states come as early as they can: what they read, gradients, need not wait in memory.
+// Moves updates of states as early as possible, so that gradients are freed early.
 static void place_updates_early(Graph *g) {
   Given given = {arena_alloc(g->arena, sizeof(Node *) * (size_t)(g->nnodes + 1)),
                  arena_alloc(g->arena, sizeof(bool) * (size_t)(g->nnodes + 1)),
@@ -286,7 +289,8 @@ static void place_updates_early(Graph *g) {
   for (int i = 0; i < g->noutputs; i++) given.output[g->outputs[i].node->id] = true;
   int total = g->ngroups, count = 0;
   Group **old = arena_alloc(g->arena, sizeof *old * (size_t)(total + 1));
-  int *next = arena_alloc(g->arena, sizeof *next * (size_t)(total + 1)); // chains of those behind i
+  // list of groups moved after group i
+  int *next = arena_alloc(g->arena, sizeof *next * (size_t)(total + 1));
   int *end = arena_alloc(g->arena, sizeof *end * (size_t)(total + 1));
   int *behind = given.behind;
   for (int i = 0; i < total; i++) {
@@ -314,7 +318,7 @@ static const char *leaf(const char *name) {
   return dot && dot[1] ? dot + 1 : name;
 }
 
-// A name like downsample.1 keeps the word before its number.
+// The last component of a dotted name; from downsample.1, the word before the number.
 static const char *tail(const char *name) {
   const char *last = leaf(name);
   if (last == name || *last < '0' || *last > '9') return last;
@@ -323,7 +327,7 @@ static const char *tail(const char *name) {
   return *last == '.' ? last + 1 : last;
 }
 
-// Has the text this word between its ends and underscores?
+// Is `word` one of the underscore-separated words of `text`?
 static bool has_word(const char *text, const char *word) {
   size_t length = strlen(word);
   for (const char *at = text; (at = strstr(at, word)); at++)
@@ -331,13 +335,14 @@ static bool has_word(const char *text, const char *word) {
   return false;
 }
 
-// Does n only change where elements are, without a name that the model gave?
+// Is n a reshape, permute or slice that the model has not named?
 static bool is_nameless_move(const Node *n) {
   return n->op->cls == OpMove && n->op->form <= MoveSlice &&
          !strcmp(leaf(n->name), n->op->name);
 }
 
-// The ops of a kernel, but for those that only change how elements are counted.
+// The ops of a kernel as "conv2d+add+relu"; reshapes and permutations only if there is nothing
+// else.
 static const char *ops_of(const Group *k) {
   Buffer all = {0}, some = {0};
   for (int i = 0; i < k->nnodes; i++) {
@@ -352,7 +357,7 @@ static const char *ops_of(const Group *k) {
   return text;
 }
 
-enum { kLongName = 60 }; // bytes; then no more words
+enum { kLongName = 60 }; // bytes; longer names get no more words
 
 // The symbol: model, the anchor's place, then the other layers it fuses, each word once:
 // resnet18__layer1_0_conv1_bn1_relu
@@ -403,14 +408,14 @@ int state_words(const Group *g) {
   return words;
 }
 
-// Places in a value have 31 bits, but for scores that are never in memory.
+// Values have at most 2^31 elements, except for attention's scores, which are never stored.
 static void check_sizes(const Graph *g) {
   if (g->c->options.compares) return;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     const Group *k = n->group;
     if (!k) continue;
-    for (int j = 0; j < n->nin && !k->attention; j++) // positions are of no kernel
+    for (int j = 0; j < n->nin && !k->attention; j++) // positions belong to no kernel
       if (!n->in[j]->group) check_elements(g->c, n->in[j], true);
     bool stored = !k->attention;
     for (int j = 0; j < k->noutputs; j++) stored = stored || k->outputs[j] == n;

@@ -1,24 +1,24 @@
-// heads.c: what attention computes of its operands as it loads them: norms of heads, rotary
-// positions, casts beside them. Kernels of maps, moves and reductions of rows that nobody but
-// attention reads, through each other, become its own: its threads compute the rows of a tile from
-// what these read, where they would copy them. A tile of queries is loaded once, keys and values
-// again by each tile of queries: the cost model decides for each operand.
+// heads.c: prologues of attention: norms of heads, rotary embeddings and casts of q, k, v, computed
+// as the operands are loaded. Kernels of maps, moves and row reductions that are read only by
+// attention, directly or through each other, can be absorbed: attention's threads then compute the
+// rows of a tile from the prologue's inputs instead of copying them. A tile of queries is loaded
+// once, keys and values once per tile of queries; the cost model decides for each operand.
 //
-// What stays outside becomes one kernel of its own, if it would be several: it computes rows in the
-// same way.
+// What is not absorbed becomes one separate kernel if it would otherwise be several; it computes
+// rows in the same way.
 //
-// Runs behind the epilogues: what a product's own kernel takes stays there. And before concats are
-// placed, as of the turned halves of a head.
+// Runs after epilogues, so that maps absorbed by a contraction stay there, and before place.c,
+// which would place concats such as those of the rotated halves of a head.
 #include "fuse.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct Heads { // an operand, and the kernels that would make it there
+typedef struct Heads { // an operand, and the groups that could compute it
   Group *reader;
-  Node *head; // the operand, or what is stored and seen as it
-  int along;  // the dimension of a head's elements
-  bool stored, reduced; // stored: others may read it; reduced: may rows be reduced there?
+  Node *head; // the operand, or the stored value it is a view of
+  int along;  // dimension of head elements
+  bool stored, reduced; // stored: others may read it; reduced: may rows be reduced in the kernel?
   Group *list[kMostNodes];
   int count, nnodes;
 } Heads;
@@ -35,7 +35,7 @@ static bool reduces_one_axis(const Node *n) {
   return n->op->cls == OpReduce && n->attr.axes && !(n->attr.axes & (n->attr.axes - 1));
 }
 
-// Could a thread compute what k does, element by element and row by row?
+// Could a thread of the reader compute k, element by element and row by row?
 static bool may_load(const Group *reader, const Group *k, bool reduced) {
   bool legal = !k->attention && !k->nparts && k->fixed == reader->fixed &&
                k->anchor->entry == reader->anchor->entry &&
@@ -47,14 +47,15 @@ static bool may_load(const Group *reader, const Group *k, bool reduced) {
   return legal;
 }
 
-// Do only the kernels of the list read what k makes, and attention once for the operand?
+// Are groups of the list the only readers of k's results, apart from attention, which reads the
+// operand once?
 static bool serves_alone(const Heads *h, const Group *k) {
   for (int i = 0; i < k->nnodes; i++) {
     const Node *n = k->nodes[i];
     int count;
     Node **readers = fuse_readers(k->graph, n, &count);
     if (n == h->head && h->stored) continue;
-    if (count != n->uses) return false; // it leaves the model
+    if (count != n->uses) return false; // it is an output of the model
     for (int j = 0; j < count; j++) {
       bool loads = n == h->head && readers[j]->group == h->reader && count == 1;
       if (!loads && readers[j]->group != k && !is_listed(h, readers[j]->group)) return false;
@@ -83,20 +84,20 @@ static void find(Heads *h) {
   }
 }
 
-// ---- along what rows are reduced ----------------------------------------------------------------
+// ---- dimensions of a head -----------------------------------------------------------------------
 
-// What the elements of a head are along, of a value: dimensions, as bits.
+// Dimensions (bits) of a value along which the elements of a head vary.
 typedef struct Along {
   const Node *node;
   unsigned dims;
-  bool gathered; // through places that are computed for each element
+  bool gathered; // read through a computed index
 } Along;
 
 static int last_first(const void *a, const void *b) {
   return ((const Along *)b)->node->id - ((const Along *)a)->node->id;
 }
 
-// Dimensions of what is reshaped that some of the result's are made of.
+// Dimensions of `from` that are reshaped to the dimensions `dims` of `to`.
 static unsigned before_reshape(const Type *to, const Type *from, unsigned dims) {
   unsigned before = 0;
   for (int i = 0, j = 0; i < to->rank || j < from->rank;) {
@@ -114,7 +115,7 @@ static unsigned before_reshape(const Type *to, const Type *from, unsigned dims) 
   return before;
 }
 
-// The same of an input, for what its reader computes.
+// Dimensions of input i of n that correspond to dimensions `dims` of n.
 static unsigned dims_before(const Node *n, int i, unsigned dims) {
   const Type *from = &n->in[i]->type;
   unsigned before = 0;
@@ -135,7 +136,7 @@ static bool is_gather(const Node *n) {
   return n->op->cls == OpMove && (n->op->form == MoveGather || n->op->form == MoveAlong);
 }
 
-// Is a reduced value one of the row, whichever element it is wanted for? And is it no long text?
+// Is each reduction the same for all elements of a head, and is the code not too long?
 static bool is_simple(const Heads *h) {
   Along list[kMostNodes];
   Node *nodes[kMostNodes];
@@ -161,7 +162,7 @@ static bool is_simple(const Heads *h) {
   return true;
 }
 
-// ---- what pays ----------------------------------------------------------------------------------
+// ---- the cost -----------------------------------------------------------------------------------
 
 static bool computes(const Group *k) {
   for (int i = 0; i < k->nnodes; i++)
@@ -175,7 +176,7 @@ static bool reduces(const Group *k) {
   return false;
 }
 
-// Are the rows that are reduced longer than a head, so that each of its heads would go through one?
+// Are reduced rows longer than a head? Then each head would recompute the whole row's reduction.
 static bool reduces_more(const Heads *h) {
   int64_t most = 0;
   for (int i = 0; i < h->count; i++)
@@ -206,7 +207,7 @@ static double seconds_inside(const Heads *h) {
   return seconds;
 }
 
-// Do moves alone make an input of what is stored? It is a copy of a part then.
+// Is an input of a concat operand only a move of a stored value? It would be copied separately.
 static bool copies_part(const Heads *h) {
   bool found = false;
   for (int i = 0; i < h->head->nin && h->head->op->cls == OpMove && h->head->nin > 1; i++) {
@@ -217,7 +218,8 @@ static bool copies_part(const Heads *h) {
   return found;
 }
 
-// How many kernels they would be: rows that are reduced one each, the maps behind them one.
+// Number of kernels if not absorbed: one per row reduction, one for all maps, one for a copied
+// part.
 static int kernels_apart(const Heads *h) {
   int rows = 0, maps = 0;
   for (int i = 0; i < h->count; i++) {
@@ -227,7 +229,8 @@ static int kernels_apart(const Heads *h) {
   return rows + (maps > 0) + copies_part(h);
 }
 
-// One kernel reads and writes heads. `shared`: it runs in any case, for another operand like this.
+// Seconds if a separate kernel computes the operand. `shared`: that kernel runs anyway, for another
+// operand.
 static double seconds_apart(const Heads *h, bool shared) {
   enum { kFill = 1600 }; // clocks of a launch
   const Arch *arch = h->reader->graph->c->options.arch;
@@ -250,7 +253,7 @@ static bool find_simple(Heads *h) {
   return any && is_simple(h);
 }
 
-// The kernels of an operand, with those that reduce rows or without: false where there are none.
+// Finds the groups of an operand, with row reductions or without; false if there are none.
 static bool open_heads(Heads *h, Group *reader, int operand, bool reduced) {
   const Attention *a = reader->attention;
   *h = (Heads){.reader = reader, .reduced = reduced};
@@ -258,7 +261,7 @@ static bool open_heads(Heads *h, Group *reader, int operand, bool reduced) {
   return find_simple(h);
 }
 
-// Would one kernel make both operands of the product, of one shape, by the same operations?
+// Could one separate kernel compute both q and k, which have the same shape and operations?
 static bool are_alike(Group *k) {
   const Attention *a = k->attention;
   Heads q, keys;
@@ -267,7 +270,7 @@ static bool are_alike(Group *k) {
          kernels_apart(&keys) == 1;
 }
 
-// Takes both at once, if that pays.
+// Absorbs both if that is cheaper.
 static bool join_both(Graph *g, Group *k) {
   Heads q, keys;
   open_heads(&q, k, 0, true), open_heads(&keys, k, 1, true);
@@ -288,13 +291,13 @@ static bool join_one(Graph *g, Group *k, int operand, bool shared) {
       join(g, &h);
       return true;
     }
-    h.head->kept = "each tile of queries would compute its rows again, which takes longer";
-    if (!reduces_more(&h)) return false; // a kernel can make them at once
+    h.head->kept = "each tile of queries would recompute its rows, which is slower";
+    if (!reduces_more(&h)) return false; // one separate kernel can compute all of it
   }
   return false;
 }
 
-// ---- a kernel of its own ------------------------------------------------------------------------
+// ---- a separate kernel --------------------------------------------------------------------------
 
 static const Template *heads_template(const Graph *g) {
   const Template *tm = g->c->templates;
@@ -302,7 +305,7 @@ static const Template *heads_template(const Graph *g) {
   return tm;
 }
 
-// What is stored of an operand: it lies there as the operand sees it.
+// The value that is stored for an operand, which may be a view of it.
 static Node *stored_of(Node *n, const Group *reader) {
   while (n->op->cls == OpMove && n->nin == 1 && n->group != reader && view_same_memory(n) &&
          n->in[0]->group && n->in[0]->group != reader)
@@ -310,7 +313,7 @@ static Node *stored_of(Node *n, const Group *reader) {
   return n;
 }
 
-// Several kernels that make rows of an operand for memory become one.
+// Merges the kernels that compute a stored operand, if there are several.
 static void make_kernel(Graph *g, Group *reader, int operand) {
   const Attention *a = reader->attention;
   Node *made = stored_of(a->operand[operand], reader);

@@ -1,6 +1,6 @@
-// in_place.c: which kernels write the new value of a state where the old one is: where nobody needs
-// that any more, and each thread reads of it the elements alone that it writes itself. Another
-// update is a value of its own, copied when the entry has run.
+// in_place.c: which kernels write the new value of a state over the old one: possible if no later
+// kernel reads the old value, and each thread reads only the elements of it that it writes. Other
+// updates are separate values, copied to the state at the end of the entry.
 #include "fuse.h"
 
 #include <stdlib.h>
@@ -11,9 +11,9 @@ static bool reads(const Group *k, const Node *n) {
   return false;
 }
 
-// Does k compute `user` for elements elsewhere, too? Where a move of what is made of it stands
-// between, or one element serves many; and in each tail of a product that needs it, before or after
-// the outputs of this one are written.
+// Does k also need `user` for elements other than the one of `made` being written? True if a value
+// computed from it is moved or broadcast, or is written by another tail of a contraction, which may
+// run before or after.
 static bool also_elsewhere(const Group *k, const Node *user, const Node *made) {
   bool *made_of = base_alloc((size_t)k->graph->nnodes, sizeof *made_of), found = false;
   made_of[user->id] = true;
@@ -29,14 +29,14 @@ static bool also_elsewhere(const Group *k, const Node *user, const Node *made) {
   return found;
 }
 
-// Is `user` behind the moves of the tail that makes `made`?
+// Is `user` computed after the moves of the tail that writes `made`?
 static bool in_its_tail(const Group *k, const Node *user, const Node *made) {
   return user->tail == made->tail && made->tail >= 0 && user->id > tail_made(k, made->tail)->id;
 }
 
-// Is what k reads of n, which are elements of a state in their order, read by maps of as many
-// elements as `made` has, behind the anchor of k? They have it where they write. What is written at
-// the foot of a product, by its columns, was read before, of these columns.
+// Is state n, in its order, read in k only by maps after the anchor that run over as many elements
+// as `made`? They read the element they write. The final reduction of a contraction may write
+// column values of a state that was read before, for the same columns.
 static bool read_as_written(const Group *k, const Node *n, const Node *made) {
   for (int i = 0; i < k->nnodes; i++) {
     const Node *user = k->nodes[i];
@@ -69,24 +69,25 @@ static bool element_wise(const Group *k, const Update *u) {
 
 static bool writes_in_place(const Graph *g, const Update *u) {
   const Group *k = u->value->group;
-  if (!k) return false; // a concat that is placed: several kernels write it
+  if (!k) return false; // a concat written in place, by several kernels
   for (int i = 0; i < g->ngroups; i++) {
     const Group *other = g->groups[i];
     if (!reads(other, u->state) || (other->anchor->entry != u->entry && !other->fixed)) continue;
     if (other == k ? !element_wise(k, u) : other->id > k->id) return false;
   }
-  for (int i = 0; i < g->nupdates; i++) // a value of its own entry alone
+  for (int i = 0; i < g->nupdates; i++) // two updates share the value
     if (&g->updates[i] != u && g->updates[i].value == u->value) return false;
   return true;
 }
 
-// ---- a step along an axis -----------------------------------------------------------------------
+// ---- updates of one position
+// ---------------------------------------------------------------------
 
-// A state whose new value is where(index == place, new, old), as a cache that gets one row more:
-// its kernel leaves all other elements alone.
+// A state whose new value is where(index == place, new, old), such as a KV cache that gets one more
+// row: its kernel writes only that position.
 
-// The dimension of n along which equal node `same` is true once at most: an index along it is
-// compared with what does not vary along it; -1: none.
+// The dimension of n along which the comparison `same` is true at most once, because it compares
+// the index along it with a value constant along it; or -1.
 static int true_once(const Node *n, const Node *same) {
   for (int i = 0; i < 2 && same->op->flags & FlagEqual; i++) {
     const Node *index = same->in[i], *place = same->in[1 - i];
@@ -108,14 +109,14 @@ static int innermost(const Type *t) {
   return t->order[0];
 }
 
-// The update of one row whose new value n is; null: there is none.
+// The update whose new value is n and that changes a single position, or NULL.
 static const Update *step_of(const Graph *g, const Node *n) {
   bool chosen = n->op->cls == OpMap && n->op->typing == TypeWhere;
   for (int i = 0; chosen && i < g->nupdates; i++) {
     const Update *u = &g->updates[i];
     if (u->value == n && n->in[2] == u->state && type_same_shape(&n->type, &u->state->type) &&
         n->in[0]->op->cls == OpMap && true_once(n, n->in[0]) >= 0 &&
-        !varies(n->in[0], n, innermost(&n->type))) // lanes go together
+        !varies(n->in[0], n, innermost(&n->type))) // all lanes take the same branch
       return u;
   }
   return NULL;
@@ -130,7 +131,7 @@ static bool same_condition(const Node *a, const Node *b) {
   return a->op == b->op && a->in[0] == b->in[0] && a->in[1] == b->in[1];
 }
 
-// What decides whether an output of k changes; null: it is written as a whole.
+// The condition under which an element of this output of k is written, or NULL if always.
 static Node *condition(const Group *k, const Node *output) {
   const Update *u = step_of(k->graph, output);
   return u && u->in_place && output->in[0]->group == k ? output->in[0] : NULL;
@@ -145,7 +146,7 @@ static Node *condition_of_all(const Group *k) {
   return first;
 }
 
-// Is state n read for nothing but to be kept?
+// Is state n read only as the old value of where()?
 static bool only_kept(const Group *k, const Node *n) {
   for (int i = 0; i < k->nnodes; i++)
     for (int j = 0; j < k->nodes[i]->nin; j++)

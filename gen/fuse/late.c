@@ -1,21 +1,24 @@
-// late.c: values that several kernels derive from one, as derivatives do from what the forward pass
-// made. A cheap map of one large value, its root, is computed by each map of a later kernel that
-// reads it beside other values: where the root is in memory anyway, or where two or more such maps
-// would have to be. Only the root is written then; or, where the map reads a conversion to more
-// bytes, what is converted. The copies are late: no kernel of what they are made of takes them in
-// (fuse.c).
+// late.c: values that several kernels derive from one large value, its root, as backward kernels do
+// from activations. A cheap map of a root is recomputed by each map of a later kernel that also
+// reads other large values, if
+// - the root is in memory anyway, or
+// - two or more such maps would otherwise have to be stored: the root is stored instead; or
+// - the map reads a conversion to more bytes: the unconverted value is read instead.
+// The copies are marked late: no earlier kernel computes them (fuse.c).
 #include "fuse.h"
 
-// By id in the graph before.
+// Arrays by id in the old graph.
 struct Late {
   bool *stored; // is it in memory in any case?
-  // The large value that it is a cheap map of, through others; itself, where it is none; null,
-  // where it is made of no large value. made: the same of what is in memory, which is its own root.
+  // The large value of which the node is a cheap map, directly or through others; the node itself
+  // if it is not one; NULL if it depends on no large value. root: a stored node is its own root;
+  // made: not.
   const Node **root, **made;
-  double *work;        // operations from the root to it
-  int *level, *beside; // how many that are no maps lead to it; through large values alone
-  int *cuts;           // of a root: its maps that are read beside other values
-  const Node **latest; // that is no map, among the large values that it is made of
+  double *work;        // operations from the root to the node
+  // nodes other than maps on the longest path to it; beside: through large values only
+  int *level, *beside;
+  int *cuts;           // of a root: its maps that are read next to other values
+  const Node **latest; // the last producer among the large values that is not a map
 };
 
 static bool stays(const Late *c, const Node *n) {
@@ -33,7 +36,7 @@ static void find_level(Late *c, const Node *n) {
   c->beside[n->id] = beside + own;
 }
 
-// What a map of a later kernel reads is in memory, unless it is a cheap map itself.
+// A value that a map of a later kernel reads is stored, unless it is a cheap map.
 static void note_read_later(Late *c, const Arch *arch, const Node *m) {
   for (int i = 0; m->uses && m->op->cls == OpMap && i < m->nin; i++) {
     const Node *n = m->in[i];
@@ -41,7 +44,7 @@ static void note_read_later(Late *c, const Arch *arch, const Node *m) {
   }
 }
 
-// Of n, whose inputs have theirs.
+// Sets root, made and work of n; its inputs are done.
 static void find_root(Late *c, const Arch *arch, const Node *n) {
   const Node *root = NULL;
   c->root[n->id] = c->made[n->id] = n;
@@ -56,7 +59,8 @@ static void find_root(Late *c, const Arch *arch, const Node *n) {
     if (from) root = from;
     work += c->work[in->id];
   }
-  bool sums = root && root->op->cls == OpReduce; // small maps of these are made where they are
+  // small maps of reductions are computed where they are read
+  bool sums = root && root->op->cls == OpReduce;
   if (root && (sums || !gain_again_work(arch, n, work))) return;
   c->made[n->id] = root;
   if (stays(c, n)) return;
@@ -64,7 +68,7 @@ static void find_root(Late *c, const Arch *arch, const Node *n) {
   c->work[n->id] = work;
 }
 
-// Does map m read n, which is no root, beside a large value of a later kernel than the root's?
+// Does map m read n, which is not a root, and depend on a later kernel than n's root does?
 static bool is_cut(const Late *c, const Node *m, const Node *n) {
   const Node *root = c->root[n->id];
   return root && root != n && root != c->made[m->id] && c->beside[m->id] > c->beside[root->id] &&
@@ -95,17 +99,17 @@ static void find_latest(Late *c, const Node *n) {
 
 bool late_sums_columns(const Late *c, const Node *n) {
   const Node *product = c->latest[n->id];
-  bool waits = c->level[n->id] > c->level[product->id]; // for a later kernel, too
+  bool waits = c->level[n->id] > c->level[product->id]; // it depends on a later kernel, too
   if (product->op->cls != OpContract || waits) return false;
   Maps maps = maps_of(product, 0);
   return maps_count(&maps, AxisBatch) == 1;
 }
 
-static bool is_kept(const Late *c, const Node *root) { // null: there is nothing to keep
+static bool is_kept(const Late *c, const Node *root) { // NULL: nothing to keep
   return !root || stays(c, root) || c->cuts[root->id] > 1;
 }
 
-// Does it convert fewer bytes, as a condition to 0 or 1? Then those wait for who reads it late.
+// Is n a conversion to more bytes, such as a condition to 0 or 1? Its input is stored instead.
 static bool widens(const Node *n) {
   return n->op->typing == TypeConvert && n->uses == 1 &&
          type_bytes(&n->in[0]->type) < type_bytes(&n->type);
@@ -145,8 +149,8 @@ Late *late_begin(const Graph *g, bool *stored) {
   return c;
 }
 
-// What maps make of a product in its own kernel is in memory where a later one reads it and does
-// not compute it.
+// The result of a contraction's epilogue is stored if a map of a later kernel reads it without
+// recomputing it.
 static void note_epilogues(Late *c, const Graph *g) {
   bool *stored = arena_alloc(g->arena, sizeof *stored * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++) {

@@ -1,5 +1,5 @@
-// legal.c: what may be computed in one kernel: for each template, the rules by the class of what
-// would join it. A rule gives the reason against it, which `--explain` prints, or null.
+// legal.c: what may be computed in one kernel: for each template, rules by the class of the joining
+// node. A rule returns the reason against joining, which `--explain` prints, or NULL.
 #include "fuse.h"
 
 #include <math.h>
@@ -12,14 +12,14 @@ static const char *when(bool legal, const char *otherwise) {
 
 // ---- where elements are stored ------------------------------------------------------------------
 
-// A transposing store writes one element of each sector: does that cost less than a copy?
+// A transposing store writes one element per sector: is that cheaper than a separate copy?
 bool legal_stores_runs(const Group *k, Lane lane, const Type *t) {
   int64_t stride[MaxRank];
   type_strides(t, stride);
   return (lane.dim >= 0 && stride[lane.dim] == 1) || gain_scatters(k->graph->c->options.arch, t);
 }
 
-// Would the group store this map in runs?
+// Would the group's stores of map n be coalesced?
 static bool stores_well(const Group *k, const Node *n) {
   const Type *made = &k->anchor->type, *t = &n->type;
   int tail = k->ntails ? tail_of_inputs(k, n) : 0;
@@ -39,11 +39,11 @@ static bool in_domain(const Group *k, const Type *t) {
   return (all && type_same_shape(all, t)) || type_same_shape(&k->anchor->type, t);
 }
 
-static int64_t size_from_end(const Type *t, int d) { // of the d-th dimension from the last one
+static int64_t size_from_end(const Type *t, int d) { // of the d-th dimension from the last
   return d < t->rank ? t->dim[t->rank - 1 - d] : 1;
 }
 
-// Do elements, broadcast, stay where they were?
+// True for a reshape that only adds or drops leading 1s: elements keep their broadcast positions.
 bool legal_keeps_places(const Node *n) {
   bool same = n->op->form == MoveReshape;
   for (int d = 0; d < MaxRank && same; d++)
@@ -51,32 +51,33 @@ bool legal_keeps_places(const Node *n) {
   return same;
 }
 
-// Is n what k makes, in other places?
+// Is n a result of k that was moved to other positions?
 bool legal_moved(const Node *n, const Group *k) {
   bool moved = false;
   for (; n->group == k && n->op->cls == OpMove && n->nin == 1; n = n->in[0])
     moved = moved || !legal_keeps_places(n);
-  return moved && n->group == k; // else it is read, wherever it lies
+  return moved && n->group == k; // otherwise it is read from memory, in any layout
 }
 
-// A map of what columns are reduced to has an element for each.
+// A map of the final reduction has one element per column sum.
 static const char *foot_joins(const Group *k, const Node *n) {
   const Node *sum = NULL;
   for (int i = 0; i < k->nnodes; i++)
     if (group_reduces(k, k->nodes[i])) sum = k->nodes[i];
-  return when(sum && type_same_shape(&sum->type, &n->type), "it has another shape than its sums");
+  return when(sum && type_same_shape(&sum->type, &n->type),
+              "its shape differs from that of the column sums it reads");
 }
 
 static const char *map_joins(const Group *k, const Node *n) {
   for (int i = 0; i < n->nin && !k->ntails && !k->tm->fusion->maps; i++)
-    if (legal_moved(n->in[i], k)) return "it reads what that kernel makes from other places";
+    if (legal_moved(n->in[i], k)) return "it reads that kernel's result at other positions";
   if (k->ntails && tail_of_inputs(k, n) == kFootTail) return foot_joins(k, n);
   if (k->ntails && tail_of_inputs(k, n) < 0)
-    return "it combines parts of a product that are stored apart";
+    return "it combines outputs that the product stores separately";
   if (k->ntails ? !type_same_shape(&tail_made(k, tail_of_inputs(k, n))->type, &n->type)
                 : !in_domain(k, &n->type))
-    return "it has another shape than what that kernel goes through";
-  return when(stores_well(k, n), "its memory order would make that kernel store single elements");
+    return "its shape differs from that kernel's iteration domain";
+  return when(stores_well(k, n), "fusing it would make that kernel's stores uncoalesced");
 }
 
 // ---- moves -------------------------------------------------------------------------------------
@@ -86,15 +87,14 @@ bool legal_alone(const Group *k, const Node *n) {
     const Node *made = k->nodes[i];
     int count;
     Node **readers = fuse_readers(k->graph, made, &count);
-    if (count != made->uses) return false; // it leaves the model
+    if (count != made->uses) return false; // it is an output of the model
     for (int j = 0; j < count; j++)
       if (readers[j] != n && readers[j]->group != k) return false;
   }
   return true;
 }
 
-// Reshapes and permutations of what k has made, whose elements lie as they do there: it is stored
-// so.
+// Is n a reshape or permutation of a result of k with the same memory layout? It is stored as is.
 bool legal_lies_alike(const Group *k, const Node *n) {
   if (k->tm->fusion->product) return false;
   bool alike = false;
@@ -106,10 +106,10 @@ bool legal_lies_alike(const Group *k, const Node *n) {
 }
 
 static const char *move_lies_alike(const Group *k, const Node *n) {
-  return when(legal_lies_alike(k, n), "it moves elements, which that template stores as it goes");
+  return when(legal_lies_alike(k, n), "that template cannot permute elements while storing");
 }
 
-// The elements that a select has found the places of.
+// The elements at the indices that a select has found.
 static const char *move_takes_found(const Group *k, const Node *n) {
   bool found = n->op->form == MoveAlong && n->in[1]->group == k && in_domain(k, &n->type);
   return found ? NULL : move_lies_alike(k, n);
@@ -121,8 +121,8 @@ static bool goes_on(const Node *n, const Node *next) {
          (next->op->cls == OpMap && type_same_shape(&next->type, &n->type));
 }
 
-// What an epilogue stores in the end when it follows move n: what further moves and maps make of
-// it, as long as nothing else reads it. `lane` is followed there; *maps: are any of them maps?
+// The value that an epilogue finally stores if it computes move n: n followed through moves and
+// maps that are only readers. Updates `lane` along the way; *maps: are any of them maps?
 static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
   *maps = false;
   for (const Node *next = n; next; next = fuse_only_reader(n)) {
@@ -134,7 +134,7 @@ static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
   return n;
 }
 
-// Does what n moves go to memory in any case, for readers that k does not compute?
+// Is n's input stored in any case, for readers outside k?
 static bool is_stored_for_others(const Group *k, const Node *n) {
   int count;
   Node **readers = fuse_readers(k->graph, n->in[0], &count);
@@ -143,7 +143,7 @@ static bool is_stored_for_others(const Group *k, const Node *n) {
   return found;
 }
 
-// Is it read by maps of its shape alone? They are computed with it.
+// Is n read only by maps of its shape? They are computed together with it.
 static bool feeds_maps(const Group *k, const Node *n) {
   int count;
   Node **readers = fuse_readers(k->graph, n, &count);
@@ -153,53 +153,54 @@ static bool feeds_maps(const Group *k, const Node *n) {
   return all;
 }
 
-// A product follows a move of its result when it stores runs where the moves lead in the end.
+// A contraction follows a move of its result if its stores stay coalesced at the end of the moves.
 static const char *move_joins_product(const Group *k, const Node *n) {
   if (tail_of_inputs(k, n) == kFootTail)
     return when(view_same_memory(n),
-                "it moves what columns are reduced to, which that kernel stores in order");
+                "it permutes the column sums");
   if (group_statistic(k)) return "the rows that it moves are reduced by that kernel";
   if (!op_scatters(n->op))
-    return "a product's epilogue follows no move but reshape, permute, slice, roll";
-  if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
+    return "a product's epilogue computes no moves except reshape, permute, slice, roll";
+  if (k->pair[0] && !tail_goes_on(k, n)) return "the unpermuted result has other readers";
   Lane lane = tail_lane(k, tail_of_inputs(k, n));
   bool maps;
   const Node *stored = stored_after(n, &lane, &maps);
   int readers;
   fuse_readers(k->graph, stored, &readers);
   if (is_stored_for_others(k, n) && !maps && readers == stored->uses && !feeds_maps(k, stored))
-    return "others read what is moved, and can read it in place";
-  if (!tail_may_begin(k, n)) return "the product has as many parts as it may have";
+    return "the unpermuted result has other readers and can be read in place";
+  if (!tail_may_begin(k, n))
+    return "the product already has the maximum number of epilogue outputs";
   return when(legal_stores_runs(k, lane, &stored->type),
-              "the move would make the product store single elements");
+              "the move would make the product's stores uncoalesced");
 }
 
 // ---- reductions --------------------------------------------------------------------------------
 
-// A reduction makes rows of the maps before it, or joins rows of the same elements.
+// A reduction turns a group of maps into a row group, or joins one over the same elements.
 static const char *row_of_maps(const Group *k, const Node *n) {
-  if (!fuse_fits_row(n)) return "what it reduces is no row that one block has";
+  if (!fuse_fits_row(n)) return "its axes are not innermost, or its rows are split over blocks";
   return when(type_same_shape(&k->anchor->type, &n->in[0]->type),
-              "it reduces another shape than that kernel goes through");
+              "its input's shape differs from that kernel's iteration domain");
 }
 
 static const char *row_of_rows(const Group *k, const Node *n) {
-  if (!fuse_fits_row(n)) return "what it reduces is no row that one block has";
-  if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
-  if (legal_moved(n->in[0], k)) return "it reads what that kernel makes from other places";
+  if (!fuse_fits_row(n)) return "its axes are not innermost, or its rows are split over blocks";
+  if (k->anchor->attr.axes != n->attr.axes) return "it reduces different axes";
+  if (legal_moved(n->in[0], k)) return "it reads that kernel's result at other positions";
   return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
-              "it reduces another shape");
+              "it reduces a different shape");
 }
 
-// Reductions of one shape along the same axes, in any order of memory, share a sweep.
+// Reductions of one shape along the same axes share a sweep, in any memory order.
 static const char *sweeps_join(const Group *k, const Node *n) {
-  if (fuse_reaches(n->group, k)) return "it waits for what that kernel reduces";
-  if (fuse_fits_row(n)) return "its rows have one block each, those of that kernel many";
-  if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
+  if (fuse_reaches(n->group, k)) return "it depends on that kernel's result";
+  if (fuse_fits_row(n)) return "its rows use one block each, that kernel's several";
+  if (k->anchor->attr.axes != n->attr.axes) return "it reduces different axes";
   if (state_words(k) + state_words(n->group) > kMostWords)
-    return "registers do not hold their sums together";
+    return "their accumulators do not fit in registers together";
   return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
-              "it reduces another shape");
+              "it reduces a different shape");
 }
 
 // ---- attention ---------------------------------------------------------------------------------
@@ -211,7 +212,8 @@ static const char *map_joins_attention(const Group *k, const Node *n) {
 }
 
 static const char *move_joins_attention(const Group *k, const Node *n) {
-  return tail_of_inputs(k, n) == kRowTail ? "it moves values of rows" : move_joins_product(k, n);
+  return tail_of_inputs(k, n) == kRowTail ? "it moves per-row softmax values"
+                                          : move_joins_product(k, n);
 }
 
 // ---- the table ---------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ static bool anchors_map(const Node *n) {
   return n->op->cls == OpMap || n->op->cls == OpMove;
 }
 
-static bool anchors_none(const Node *n) { // attend.c, weigh.c, bundle.c find it
+static bool anchors_none(const Node *n) { // set by attend.c, weigh.c, bundle.c, heads.c
   (void)n;
   return false;
 }
@@ -316,7 +318,7 @@ const Fusion fusion_scatter = {.anchors = anchors_scatter,
                                .takes = prologue_of_scatter,
                                .in_place = true};
 
-// Does n read a sum of columns of k? It is there at the kernel's foot.
+// Does n read a reduction of k's epilogue? It is available only at the end of the kernel.
 static bool reads_columns(const Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++)
     if (n->in[i]->group == k && group_reduces(k, n->in[i])) return true;
@@ -329,8 +331,8 @@ static bool moves_places(const Node *n) {
   return n->op->cls == OpMove && !legal_keeps_places(n);
 }
 
-// How many values are computed for an element, of nodes in order: what moves read is computed at
-// the places of each move, again and again where moves follow each other.
+// Values computed per element for these nodes, in topological order: the input of a move is
+// recomputed at each position that the move reads, which multiplies along chains of moves.
 static double values_of(Node *const *nodes, int count) {
   double times[2 * kMostNodes], sum = 0;
   for (int at = count - 1; at >= 0; at--) {
@@ -350,50 +352,51 @@ const char *legal_values(Node *const *nodes, int count) {
   int moves = 0;
   for (int i = 0; i < count; i++) moves += moves_places(nodes[i]);
   return when(moves < 3 || values_of(nodes, count) <= kMostValues,
-              "it would compute values again at too many places");
+              "it would recompute values at too many positions");
 }
 
 const char *legal_size(const Group *a, const Group *b) {
   Node *nodes[2 * kMostNodes];
   int count = 0;
   if (a->nnodes + b->nnodes > kMostNodes)
-    return "together they have more operations than a kernel may have";
-  for (int i = 0, j = 0; i < a->nnodes || j < b->nnodes;) { // readers behind what they read
+    return "the combined kernel would exceed the node limit";
+  for (int i = 0, j = 0; i < a->nnodes || j < b->nnodes;) { // merged in topological order
     bool of_a = j == b->nnodes || (i < a->nnodes && a->nodes[i]->id < b->nodes[j]->id);
     nodes[count] = of_a ? a->nodes[i++] : b->nodes[j++];
-    count += nodes[count]->tail != kLoadTail; // those are computed elsewhere
+    count += nodes[count]->tail != kLoadTail; // prologues of operands are computed elsewhere
   }
   return legal_values(nodes, count);
 }
 
 const char *legal_epilogue(const Group *k, const Node *n) {
   FuseRule *rule = k->nnodes ? k->tm->fusion->joins[n->op->cls] : NULL;
-  if (k->fixed != n->fixed) return "one is computed once, by init";
-  if (k->anchor->entry != n->entry) return "they are of different entries";
-  if (n->again && !k->anchor->again) return "it is computed again late, and that kernel runs early";
-  if (!fuse_same_call(k, n->group)) return "unfused, they are of different layers";
+  if (k->fixed != n->fixed) return "one of them is computed once, by init";
+  if (k->anchor->entry != n->entry) return "they belong to different entries";
+  if (n->again && !k->anchor->again) return "it is recomputed late, that kernel runs early";
+  if (!fuse_same_call(k, n->group))
+    return "lowering is unfused, and they belong to different layers";
   const char *large = legal_size(k, n->group);
   if (large) return large;
-  if (!rule) return "it reads elements that many blocks of that kernel make";
+  if (!rule) return "it reads elements computed by several blocks of that kernel";
   const char *reason = rule(k, n);
   if (reason) return reason;
   if (reads_columns(k, n) && tail_of_inputs(k, n) != kFootTail)
-    return "it reads what columns are reduced to, which is there at that kernel's end";
+    return "it reads column sums, which are available only at that kernel's end";
   return when(!fuse_makes_cycle(k, n->group),
-              "it waits for another kernel that waits for this one");
+              "fusing would create a dependence cycle");
 }
 
-// ---- what it is that keeps kernels apart --------------------------------------------------------
+// ---- explanations -------------------------------------------------------------------------------
 
-// Why g, which has n, does not make the i-th input of it.
+// Why g, which computes n, does not compute the i-th input of n.
 static const char *why_apart(const Group *g, const Node *n, int i) {
   const char *apart = n->apart ? n->apart[i] : NULL;
   if (n->in[i]->kept || apart) return n->in[i]->kept ? n->in[i]->kept : apart;
-  return g->attention ? "attention copies what it multiplies from memory"
-                      : "what is made of it is computed in the kernel that reads that";
+  return g->attention ? "attention operands must be in memory"
+                      : "its consumer was fused into that kernel's reader";
 }
 
-// Has a line of this been written, for an input before the j-th of the i-th node? `x`: that input.
+// Has this reason been printed for input x, before input j of node i?
 static bool is_told(const Group *g, int i, int j, const Node *x, const char *reason) {
   for (int a = 0; a <= i; a++)
     for (int b = 0; b < (a == i ? j : g->nodes[a]->nin); b++) {
@@ -406,7 +409,7 @@ static bool is_told(const Group *g, int i, int j, const Node *x, const char *rea
 
 void fuse_explain(const Group *g, const char *before, FILE *file) {
   if (g->first) fuse_explain(g->first, before, file);
-  if (g->alone) fprintf(file, "%sin a launch of its own: %s\n", before, g->alone);
+  if (g->alone) fprintf(file, "%snot sharing a launch: %s\n", before, g->alone);
   if (g->anchor->blocks) fprintf(file, "%s%s\n", before, g->anchor->blocks);
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++) {
@@ -418,9 +421,9 @@ void fuse_explain(const Group *g, const char *before, FILE *file) {
       if (!apart) continue;
       if (is_told(g, i, j, x, reason)) continue;
       if (from)
-        fprintf(file, "%sapart from %s: %s\n", before,
+        fprintf(file, "%snot fused with %s: %s\n", before,
                 from->inside ? from->inside->name : from->name, reason);
-      else // no kernel makes it
-        fprintf(file, "%sapart from other kernels that read %s: %s\n", before, x->name, reason);
+      else // it is a source
+        fprintf(file, "%snot fused with other kernels that read %s: %s\n", before, x->name, reason);
     }
 }

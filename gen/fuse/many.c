@@ -1,31 +1,30 @@
-// many.c: whether one block has each row of a reduction (across memory: some neighbouring rows), or
-// many blocks have parts of it.
+// many.c: reduce each row in one block (strided rows: some neighbouring rows per block), or split
+// rows over several blocks?
 //
-// One block reads a row once, or twice where registers do not hold it, and has at hand what later
-// sweeps and maps want of it. Parts take a kernel for each sweep and one for the maps behind them,
-// each of which reads the rows again, but all SMs have work where rows are few. Which is faster
-// depends on both sizes, on what is computed, and on the GPU. So groups are made with a block for
-// each row at first; then the templates say what each of these kernels takes, and what the kernels
-// would that take its place. Reductions of the slower ones are marked (Node.many, and why:
-// Node.blocks), all of a kernel alike, and groups are made once more.
+// One block reads a row once (twice if it does not fit in registers) and keeps it in registers for
+// later sweeps and maps. The split version needs a kernel per sweep and one for the maps after
+// them, each of which reads the rows again, but keeps all SMs busy if there are few rows. Which is
+// faster depends on both sizes, the computation and the GPU. So groups are first made with one
+// block per row; the templates then estimate each such kernel and the kernels that would replace
+// it. If the split version is faster, all reductions of the kernel are marked (Node.many; reason:
+// Node.blocks), and groups are made again.
 #include "fuse.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-// Has n as many elements as the rows, in whatever shape it is seen?
+// Does n have as many elements as the rows, in any shape?
 static bool is_full(const Group *rows, const Node *n) {
   return type_count(&n->type) == type_count(&rows->anchor->in[0]->type);
 }
 
-// ---- the kernels that would take the place of one -----------------------------------------------
+// ---- the split version --------------------------------------------------------------------------
 
-// Of a kernel of rows: what one of the others computes, by place in Group.nodes. It comes behind
-// `sweep` sweeps.
+// One kernel of the split version, after `sweep` sweeps: what it computes, by place in Group.nodes.
 typedef struct Part {
   Group *rows;
-  bool *in, *stored; // stored: a kernel of maps before it has written it
-  int sweep, kernels; // kernels: so far
+  bool *in, *stored; // stored: written by an earlier kernel of maps
+  int sweep, kernels; // kernels: number so far
 } Part;
 
 static int place_of(const Group *rows, const Node *n) {
@@ -34,14 +33,14 @@ static int place_of(const Group *rows, const Node *n) {
   return i;
 }
 
-// Is n in memory by then?
+// Has an earlier kernel stored n?
 static bool is_made(const Part *p, const Node *n) {
   if (p->stored[place_of(p->rows, n)]) return true;
   if (n->op->cls == OpReduce) return n->sweep < p->sweep;
   return !is_full(p->rows, n) && n->sweep > 0 && n->sweep <= p->sweep;
 }
 
-// Adds n and what of the rows it is computed of.
+// Adds n and the nodes of the rows from which it is computed.
 static void take(Part *p, const Node *n) {
   int at = place_of(p->rows, n);
   if (at == p->rows->nnodes || p->in[at] || is_made(p, n)) return;
@@ -76,14 +75,14 @@ static void add_inputs(Group *k, const Node *n) {
   }
 }
 
-enum { kMostLarge = 2, kMostAsked = 48 }; // as chain.c has them
-typedef struct Large {                      // what something is made of
+enum { kMostLarge = 2, kMostAsked = 48 }; // as in chain.c
+typedef struct Large {                      // stored values from which a node is computed
   const Node *node[kMostLarge];
   int count, asked;
 } Large;
 
-// Adds what is as large as the rows and in memory, of all that n is made of; false: it is cheaper
-// to write n than to make it again.
+// Adds the stored values as large as the rows from which n is computed; false if storing n is
+// cheaper than recomputing it.
 static bool find_large(const Part *p, const Node *n, Large *large) {
   if (large->asked == kMostAsked) return false;
   large->asked++;
@@ -101,8 +100,8 @@ static bool find_large(const Part *p, const Node *n, Large *large) {
   return again;
 }
 
-// The part as a group, a map if it is to write `stored`, or, null, what leaves the rows; null: it
-// has nothing to do.
+// The part as a group: a group of maps that writes `stored`, or the rows' outputs if NULL, or a
+// group of reductions. NULL if it writes nothing.
 static Group *part_group(const Part *p, bool maps, const Node *stored) {
   const Group *rows = p->rows;
   Arena *arena = rows->graph->arena;
@@ -144,7 +143,7 @@ static bool reduces_now(const Part *p, const Node *n) {
   return n->op->cls == OpReduce && n->sweep == p->sweep;
 }
 
-// Does anything but reductions of x, now, want what the part computes?
+// Is a value of the part read by anything except the reductions of x in this sweep?
 static bool is_shared(const Part *p, const Node *x) {
   bool shared = false;
   for (int i = 0; i < p->rows->nnodes && !shared; i++) {
@@ -158,7 +157,7 @@ static bool is_shared(const Part *p, const Node *x) {
   return shared;
 }
 
-// Seconds of the kernel that writes x, which is reduced; 0: each kernel makes it for itself.
+// Seconds of the kernel that stores x for its reductions, or 0 if each of them recomputes it.
 static double stored_seconds(Part *p, const Node *x) {
   Large large = {0};
   int at = place_of(p->rows, x);
@@ -171,7 +170,7 @@ static double stored_seconds(Part *p, const Node *x) {
   return seconds;
 }
 
-// Seconds of the reductions that follow `sweep` sweeps, with the rows' values made of them.
+// Seconds of the reductions after `sweep` sweeps, including maps of their results.
 static double sweep_seconds(Part *p) {
   const Group *rows = p->rows;
   double seconds = 0;
@@ -198,7 +197,7 @@ static bool reduces_again(const Part *p) {
   return found;
 }
 
-// Seconds of all kernels that would do in parts of rows what `rows` does; how many these are.
+// Seconds of the split version; sets the number of its kernels.
 static double many_seconds(Group *rows, int *kernels) {
   double seconds = 0;
   size_t count = (size_t)rows->nnodes + 1;
@@ -214,32 +213,32 @@ static double many_seconds(Group *rows, int *kernels) {
 
 // ---- the choice ---------------------------------------------------------------------------------
 
-// A launch for each is the least that these take.
+// Lower bound of the split version: one launch per sweep.
 static bool may_pay(const Group *rows, const Arch *arch, double seconds) {
   return seconds > row_sweeps(rows) * arch->launch_gap;
 }
 
 static bool choose(Group *rows) {
   enum { kMicro = 1000000 };
-  // Where registers hold a row, parts are to save a fifth, as more threads for each row are
-  // (sched_row.c). Else, where they take several kernels, a twentieth or half a launch, whichever
-  // is less: the model is hardly better than that. By hand.
+  // If registers hold a row, the split version must save a fifth, as must more threads per row
+  // (sched_row.c). Otherwise, if it needs several kernels, a twentieth or half a launch, whichever
+  // is less: about the error of the model. By hand.
   const double much = 0.8, err = 0.05;
   const Arch *arch = rows->graph->c->options.arch;
   const Type *full = &rows->anchor->in[0]->type;
   bool held = type_innermost_in(full, rows->anchor->attr.axes) &&
               type_count(full) / type_count(&rows->anchor->type) <= kSureRow;
   double one = rows->tm->seconds(rows, arch);
-  rows->tile = (Tile){0}; // sched_pass gives it one
+  rows->tile = (Tile){0}; // sched_pass sets it again
   if (!may_pay(rows, arch, one)) return false;
   int kernels;
   double many = many_seconds(rows, &kernels);
   double least = kernels > 1 ? fmin(err * one, arch->launch_gap / 2) : 0;
   bool cheaper = held ? many < much * one : many < one - least;
-  const char *format = cheaper ? "rows in parts, by template reduce: %.2f us modelled; by rowwise, "
-                                 "a block for each: %.2f"
-                               : "a block for each row, by template rowwise: %.2f us modelled; by "
-                                 "reduce, in parts: %.2f";
+  const char *format = cheaper ? "split reduction (template reduce): %.2f us modelled; "
+                                 "one block per row (rowwise): %.2f us"
+                               : "one block per row (template rowwise): %.2f us modelled; "
+                                 "split reduction (reduce): %.2f us";
   double chosen = cheaper ? many : one, other = cheaper ? one : many;
   const char *why = arena_printf(rows->graph->arena, format, chosen * kMicro, other * kMicro);
   for (int i = 0; i < rows->nnodes; i++)
@@ -248,7 +247,7 @@ static bool choose(Group *rows) {
   return cheaper;
 }
 
-// What became of n in `made`; null: nothing.
+// The node of graph `made` that n became, or NULL.
 static const Node *made_of(const Graph *made, const Node *n) {
   while (n && (n->id >= made->nnodes || made->nodes[n->id] != n))
     n = n->subst == n ? NULL : n->subst;

@@ -1,28 +1,28 @@
-// merge.c: copies that have come to one kernel become one value again. chain.c and late.c give each
-// reader its own, before it is known which readers one kernel computes.
+// merge.c: equal nodes of one kernel are merged. chain.c and late.c copy values for each reader
+// before it is known which readers end up in the same kernel.
 #include "fuse.h"
 
 #include <uthash.h>
 
-typedef struct Made { // what a group computes, by what it is
+typedef struct Made { // a node of the group, keyed by what it computes (simp_key)
   Node *node;
   UT_hash_handle hh;
 } Made;
 
-// Has n a part of its own in attention, which has others only as it loads what it multiplies?
+// Does n belong to a fixed part of attention? Only nodes of its operand prologues may be merged.
 static bool has_part(const Attention *a, const Node *n) {
   const Node *const *operands = a ? (const Node *const *)a->operand : NULL;
   return a && (n->tail != kLoadTail || fuse_listed(operands, a->noperands, n));
 }
 
-// Where the elements of a product's result go, each move has its place (tail.c).
+// Moves of a contraction's epilogue have their place in a tail (tail.c) and are not merged.
 static bool has_key(const Group *k, const Node *n) {
   bool view = n->op->cls == OpMove && n->nin == 1 && view_same_memory(n);
   return (n->op->cls == OpMap || (view && !k->tm->fusion->product)) && !has_part(k->attention, n);
 }
 
-// May n be one with what is like it? Not what is drawn, what leaves the model, what has a place in
-// a concat, or what attention knows as an operand.
+// May n be merged with an equal node? Not random values, outputs, parts of concats, or operands of
+// attention.
 static bool may_merge(const Graph *g, const Node *n) {
   int count;
   Node **readers = fuse_readers(g, n, &count);
@@ -32,7 +32,7 @@ static bool may_merge(const Graph *g, const Node *n) {
   return may;
 }
 
-// A value that two sweeps over a row need would wait for the second one.
+// Nodes of different sweeps stay separate: merged, the value would have to be kept between them.
 static bool are_together(const Node *a, const Node *b) {
   return a->sweep == b->sweep && a->tail == b->tail && a->again == b->again;
 }
@@ -63,7 +63,7 @@ void merge_group(Graph *g, Group *k) {
 }
 
 void merge_copies(Graph *g) {
-  for (int i = 0; i < g->nnodes; i++) { // each group at its first node
+  for (int i = 0; i < g->nnodes; i++) { // each group once, at its first node
     Group *k = g->nodes[i]->group;
     if (k && k->nodes[0] == g->nodes[i]) merge_group(g, k);
   }

@@ -1,7 +1,8 @@
-// place.c: a concat is no kernel where those that make its parts can write them where it lies. Its
-// tensor has several writers; each part is a place in it (Node.parent, Node.begin), as may be a
-// concat that is a part of another one, or the first parts of it. So may be what a part is another
-// shape of: what reads that, as the next step of a recurrent layer does, reads it there.
+// place.c: a concat needs no kernel if the kernels that compute its parts can write them in place.
+// Its tensor then has several writers; each part is a range of it (Node.parent, Node.begin). A part
+// may itself be a concat, may share the first parts of another concat, and may be a reshape of the
+// stored value; readers of that value, such as the next step of a recurrent layer, then read it in
+// place.
 #include "fuse.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ static bool leaves_model(const Graph *g, const Node *n) {
   return count != n->uses;
 }
 
-// Does attention read n as it is? Its rows are to lie in pieces that copies take.
+// Is n an operand of attention, whose rows must lie so that asynchronous copies can load them?
 static bool is_head(const Graph *g, const Node *n) {
   int count;
   Node **readers = fuse_readers(g, n, &count);
@@ -24,7 +25,7 @@ static bool is_head(const Graph *g, const Node *n) {
   return false;
 }
 
-// Is n read by another kernel, or does it leave the model?
+// Does another kernel read n, or is it an output of the model?
 static bool is_read(const Node *n) {
   int count;
   Node **readers = fuse_readers(n->group->graph, n, &count);
@@ -37,21 +38,21 @@ static bool same_order(const Node *a, const Node *b) {
   return !memcmp(a->type.order, b->type.order, sizeof a->type.order);
 }
 
-// Can a concat whose parts are in their places be a part of this one, with these?
+// Can n, a concat whose parts are in place, become a part of this concat?
 static bool is_movable(const Graph *g, const Node *concat, const Node *n) {
   return n->type.dtype == concat->type.dtype && n->entry == concat->entry && !n->parent &&
          !leaves_model(g, n) && !is_head(g, n);
 }
 
-// Does k, a kernel of reductions, make it for each result, or for each of a row's elements?
+// Has n, of a kernel of reductions, the shape of its results or of a row group's elements?
 static bool is_of_sweeps(const Group *k, const Node *n) {
   const Type *elements = k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
   return type_same_shape(&n->type, &k->anchor->type) ||
          (elements && type_same_shape(&n->type, elements));
 }
 
-// Can n be stored in the concat by the kernel that makes it, if it lies there as `seen`, a shape of
-// it that this kernel then does not store? A shape that others read would lie elsewhere.
+// Can the kernel that computes n store it in the concat, in the shape `seen`, which then needs no
+// store itself? A view that others read would have a different layout.
 static bool is_storable(const Graph *g, const Node *concat, const Node *n, const Node *seen) {
   const Group *k = n->group;
   if (n->type.dtype != concat->type.dtype || n->entry != concat->entry) return false;
@@ -68,8 +69,7 @@ static bool is_storable(const Graph *g, const Node *concat, const Node *n, const
   return true;
 }
 
-// Can n be made in its place in the concat? A part in one piece may be another shape of what is
-// computed.
+// Can n be written in place in the concat? A contiguous part may be a reshape of the stored value.
 static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
   if (n->placed) return is_movable(g, concat, n) && same_order(n, concat);
   Node part = *n;
@@ -78,9 +78,9 @@ static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
          (group_stored(n->group, n) == n || view_whole_part(&part));
 }
 
-// ---- parts that are another shape of what is made -----------------------------------------------
+// ---- parts that are reshapes --------------------------------------------------------------------
 
-// Do they differ in dimensions of size 1 alone? Then one has strides wherever the other has.
+// Do the shapes differ only in size-1 dimensions? Then strides of one are strides of the other.
 static bool same_sizes(const Type *a, const Type *b) {
   int i = 0, j = 0;
   for (; i < a->rank || j < b->rank;) {
@@ -96,7 +96,7 @@ static bool same_sizes(const Type *a, const Type *b) {
   return true;
 }
 
-// Are neighbours in n neighbours in the concat, too?
+// Are neighbours in n also neighbours in the concat?
 static bool keeps_neighbours(const Node *concat, const Node *n) {
   const Type *t = &concat->type;
   int d = t->rank - 1;
@@ -104,15 +104,15 @@ static bool keeps_neighbours(const Node *concat, const Node *n) {
   return n->type.dim[t->order[d]] > 1 || type_count(&n->type) == 1;
 }
 
-// Does its group compute n for the concat alone, or is it a kernel for this alone?
+// Is n computed only for the concat, or is it a kernel by itself?
 static bool is_for_concat(const Node *n) {
   const Group *k = n->group;
   if (!fuse_only_reader(n)) return false;
   return k != n->in[0]->group ? k->nnodes == 1 : !k->tm->fusion->product && k->anchor != n;
 }
 
-// What part n of the concat is another shape of, if it can lie there itself, where others read it;
-// null: it cannot.
+// The value of which part n is a reshape, if it can be stored in the concat and read there, or
+// NULL.
 static Node *seen_as(const Graph *g, const Node *concat, const Node *n) {
   bool shape = node_is_move(n, MoveReshape) && n->group && n->type.dtype == concat->type.dtype &&
                !n->parent && !is_head(g, n);
@@ -124,7 +124,7 @@ static Node *seen_as(const Graph *g, const Node *concat, const Node *n) {
   return storable && keeps_neighbours(concat, n) ? x : NULL;
 }
 
-// n is no longer computed: what it is a shape of lies as it does.
+// n is no longer computed: its input is stored in the concat.
 static void place_seen(Node *n) {
   Group *k = n->group;
   int left = 0;
@@ -138,18 +138,18 @@ static void place_seen(Node *n) {
 
 // ---- concats ------------------------------------------------------------------------------------
 
-// The concat, in its place, of the first parts of this one: all features that the layers of a
-// DenseNet have made, and one more. It lies in this one with its parts. Null: there is none.
+// The concat, already placed, of the first parts of this one, or NULL: in a DenseNet, each layer's
+// input is the concat of all features before, plus one. It becomes a part of this one.
 static Node *first_parts(const Graph *g, const Node *concat) {
   Node *first = concat->in[0]->parent;
-  while (first && first->parent) first = first->parent; // the last one that has been placed
+  while (first && first->parent) first = first->parent; // the last one placed
   bool found = first && first->nin < concat->nin && first->attr.axis == concat->attr.axis &&
                is_placeable(g, concat, first);
   for (int i = 0; found && i < first->nin; i++) found = first->in[i] == concat->in[i];
   return found ? first : NULL;
 }
 
-// Each can be in one place.
+// Can all parts be placed, each only once?
 static bool all_placeable(const Graph *g, const Node *concat) {
   const Node *first = first_parts(g, concat);
   for (int i = first ? first->nin : 0; i < concat->nin; i++) {
@@ -162,8 +162,8 @@ static bool all_placeable(const Graph *g, const Node *concat) {
   return true;
 }
 
-// Are several parts single numbers that kernels of their own reduce tensors to? One launch can
-// compute these for a kernel that reads them all (bundle.c).
+// Are several parts single numbers, each reduced by a separate kernel? One launch can compute them
+// for a kernel that reads all (bundle.c).
 static bool is_for_bundle(const Node *concat) {
   const Group *first = NULL;
   bool several = false;
@@ -176,7 +176,7 @@ static bool is_for_bundle(const Node *concat) {
   return several;
 }
 
-// Is the concat all that k makes, in whatever shapes it is seen?
+// Does k compute nothing except the concat and reshapes of it?
 static bool makes_alone(const Group *k, const Node *concat) {
   bool alone = k->nnodes <= kMostNodes;
   for (int i = 0; i < k->nnodes && alone; i++) {
@@ -186,7 +186,7 @@ static bool makes_alone(const Group *k, const Node *concat) {
   return alone;
 }
 
-// Others may compute the shapes that it is seen in.
+// Views of the concat become groups of their own, so that its readers can compute them.
 static void part_views(Graph *g, Group *k) {
   while (k->nnodes > 1) {
     bool own[kMostNodes] = {false};

@@ -1,12 +1,13 @@
-// print.c: groups, as comments behind the IR's text and as a drawing.
+// print.c: groups as comments after the IR text, and as a graphviz drawing.
 #include "fuse.h"
 
-// ---- what waits in memory -----------------------------------------------------------------------
+// ---- values in memory ---------------------------------------------------------------------------
 
-enum { kSmall = 1000 }; // parts of all that waits: smaller values are counted, not listed
+enum { kSmall = 1000 }; // values below this fraction of the total are counted, not listed
 
-typedef struct Waiting { // by id of a value: the kernels of an entry that make it and read it last
-  int *made, *last;      // made -1: not by one of them
+// by value id: index of the kernel of an entry that writes it, and that reads it last
+typedef struct Waiting {
+  int *made, *last;      // made: -1 if not written by a kernel of the entry
 } Waiting;
 
 static bool is_of(const Group *k, int entry) {
@@ -27,17 +28,18 @@ static Waiting find_waiting(const Graph *g, int entry) {
   return w;
 }
 
-static bool waits_at(const Waiting *w, int id, int kernel) { // neither read nor made there
+// in memory, but neither read nor written by it
+static bool waits_at(const Waiting *w, int id, int kernel) {
   return w->made[id] >= 0 && w->made[id] < kernel && w->last[id] > kernel;
 }
 
-// The kernel of the entry at which most waits, and how many bytes.
+// The kernel of the entry at which most bytes wait in memory, and how many.
 static int find_most(const Graph *g, const Waiting *w, int entry, double *most) {
   double *more = arena_alloc(g->arena, sizeof *more * (size_t)(g->ngroups + 1)), waiting = 0;
   for (int i = 0; i < g->nnodes; i++) {
     double bytes = (double)type_bytes(&g->nodes[i]->type);
     if (w->made[i] < 0 || w->last[i] <= w->made[i]) continue;
-    more[w->made[i] + 1] += bytes; // than at the kernel before
+    more[w->made[i] + 1] += bytes; // compared with the kernel before
     more[w->last[i]] -= bytes;
   }
   int at = 0;
@@ -49,13 +51,13 @@ static int find_most(const Graph *g, const Waiting *w, int entry, double *most) 
   return at;
 }
 
-// In a step of training: what is kept for the backward part, and what it computes again.
+// Values in memory at the peak; in a training step, those kept for backward, and those recomputed.
 static void print_waiting(const Graph *g, int entry, FILE *file) {
   Waiting w = find_waiting(g, entry);
   double most;
   int at = find_most(g, &w, entry, &most);
   if (!most) return;
-  fprintf(file, "# %s, at kernel %d, where most is in memory: %.4g MB wait for later kernels\n",
+  fprintf(file, "# %s: most memory is kept at kernel %d: %.4g MB for later kernels\n",
           g->c->entries[entry], at, most * 1e-6);
   int small = 0;
   for (int i = 0; i < g->nnodes; i++) {
@@ -64,13 +66,13 @@ static void print_waiting(const Graph *g, int entry, FILE *file) {
     if (bytes * kSmall < most)
       small++;
     else
-      fprintf(file, "#   %%%d: %.4g MB, made by kernel %d %s, read last by kernel %d\n", i,
+      fprintf(file, "#   %%%d: %.4g MB, written by kernel %d %s, last read by kernel %d\n", i,
               bytes * 1e-6, w.made[i], g->groups[w.made[i]]->name, w.last[i]);
   }
   if (small) fprintf(file, "#   and %d smaller ones\n", small);
   for (int i = 0; i < g->nnodes; i++)
     if (w.made[i] >= 0 && g->nodes[i]->again)
-      fprintf(file, "#   %%%d: %.4g MB, computed again by kernel %d %s\n", i,
+      fprintf(file, "#   %%%d: %.4g MB, recomputed by kernel %d %s\n", i,
               (double)type_bytes(&g->nodes[i]->type) * 1e-6, w.made[i], g->groups[w.made[i]]->name);
 }
 

@@ -1,5 +1,5 @@
-// prologue.c: a group of maps and moves joins its only reader, when that template can evaluate an
-// expression at each element it reads.
+// prologue.c: a group of maps and moves joins its only reader, if the reader's template can
+// evaluate an expression at each element that it loads.
 #include "fuse.h"
 
 #include <math.h>
@@ -11,14 +11,14 @@ static bool is_light(const Node *n) {
   return n->op->cls == OpMap || is_view(n);
 }
 
-// The only group that reads what k makes, or null.
+// The only group that reads results of k, or NULL.
 static Group *only_reader(const Group *k) {
   Group *reader = NULL;
   for (int i = 0; i < k->nnodes; i++) {
     const Node *n = k->nodes[i];
     int count;
     Node **readers = fuse_readers(k->graph, n, &count);
-    if (count != n->uses) return NULL; // it leaves the model
+    if (count != n->uses) return NULL; // it is an output of the model
     for (int j = 0; j < count; j++) {
       if (readers[j]->group == k) continue;
       if (readers[j]->placed) return NULL; // it is a part of a concat
@@ -29,17 +29,17 @@ static Group *only_reader(const Group *k) {
   return reader;
 }
 
-// The forms of moves, a bit each, that are another way to index what they move.
+// Moves that only change how their input is indexed, as bits.
 enum { kViews = 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape };
 
-// Are all nodes of k moves of these forms (a bit each)?
+// Are all nodes of k moves of these forms (bits)?
 static bool only_moves(const Group *k, unsigned forms) {
   for (int i = 0; i < k->nnodes; i++)
     if (!is_view(k->nodes[i]) || !(forms >> k->nodes[i]->op->form & 1)) return false;
   return true;
 }
 
-// Does k only change the order of what it reads?
+// Does k only change the order of its input?
 static bool only_reorders(const Group *k) {
   for (int i = 0; i < k->nnodes; i++) {
     const Node *n = k->nodes[i];
@@ -49,7 +49,7 @@ static bool only_reorders(const Group *k) {
   return true;
 }
 
-// The operand of the reader's contraction that `made` is read for, through moves; null: none.
+// The operand of the reader's contraction that reads `made`, directly or through moves, or NULL.
 static const Node *operand_of(const Group *reader, const Node *made) {
   for (int i = 0; i < 2; i++) {
     const Node *n = reader->anchor->in[i];
@@ -61,7 +61,7 @@ static const Node *operand_of(const Group *reader, const Node *made) {
   return NULL;
 }
 
-// Could strides tell where an operand lies, if the moves of k were the reader's?
+// Could strides address the operand if the moves of k were the reader's?
 static bool lies_in_place(Group *reader, Group *k, const Node *operand) {
   int64_t stride[MaxRank], offset;
   for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = reader;
@@ -70,7 +70,7 @@ static bool lies_in_place(Group *reader, Group *k, const Node *operand) {
   return found;
 }
 
-// Is what k reads there without it? Maps that it alone reads would be computed with it.
+// Are k's inputs in memory even without k? Otherwise maps before it would be fused with k.
 static bool reads_memory(const Group *k) {
   for (int i = 0; i < k->nnodes; i++)
     for (int j = 0; j < k->nodes[i]->nin; j++) {
@@ -80,7 +80,7 @@ static bool reads_memory(const Group *k) {
   return true;
 }
 
-// The group whose moves of something in memory k alone reads, and moves on; null: there is none.
+// The group that reorders a value in memory and is read only by k, which also reorders it, or NULL.
 static Group *reorders_before(const Group *k) {
   Group *before = k->nodes[0]->nin == 1 ? k->nodes[0]->in[0]->group : NULL;
   bool moves = before && before != k && before->nnodes && before->tm->fusion->maps &&
@@ -88,21 +88,20 @@ static Group *reorders_before(const Group *k) {
   return moves && only_reader(before) == k ? before : NULL;
 }
 
-// Can what k reads be copied in whole words, as its elements lie there?
+// Can k's input be copied in whole 4-byte words, in its memory order?
 static bool lies_in_words(const Group *k) {
   const Type *t = &k->nodes[0]->in[0]->type;
   return !t->rank || t->dim[t->order[t->rank - 1]] * (int64_t)dtype_size(t->dtype) % 4 == 0;
 }
 
-// The least that the reader's candidates take, as it is.
+// Seconds of the reader's best candidate tile, as it is.
 static double least_seconds(const Group *reader) {
   Tile best;
   int count = reader->tm->candidates(reader, reader->graph->c->options.arch, &best, 1);
   return count ? best.seconds : INFINITY;
 }
 
-// What the model expects of a product that reads what k would copy where it lies, and of both
-// kernels.
+// Seconds of a contraction that reads k's input in place; and of k as a copy plus the contraction.
 static double seconds_inside(Group *reader, Group *k) {
   for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = reader;
   double seconds = least_seconds(reader);
@@ -114,15 +113,15 @@ static double seconds_apart(const Group *reader, const Group *k) {
   return least_seconds(reader) + gain_of_copy(arch, &k->nodes[k->nnodes - 1]->type);
 }
 
-// The kernel of maps before k that alone reads what it makes, or null.
+// The group of maps before k whose only reader is k, or NULL.
 static Group *maps_before(const Group *k) {
   Group *before = k->nodes[0]->nin == 1 ? k->nodes[0]->in[0]->group : NULL;
   bool maps = before && before != k && !before->fixed && before->nnodes && before->tm->fusion->maps;
   return maps && only_reader(before) == k ? before : NULL;
 }
 
-// Would a product take less time if k, and moves before it, were part of the kernel of maps that
-// makes what they move? The product would not compute that one.
+// Would it be faster to leave k, and moves before it, to the kernel of maps that computes their
+// input? The contraction would not absorb that kernel.
 static bool belongs_before(Group *reader, Group *k) {
   Group *chain[kMostNodes] = {k}, *maker = maps_before(k);
   int count = 1;
@@ -139,7 +138,7 @@ static bool belongs_before(Group *reader, Group *k) {
   return stays && inside > apart + reader->graph->c->options.arch->launch_gap;
 }
 
-// Does a product read what k makes at its foot alone, once for each of its columns?
+// Does a contraction read k only in its final reduction, once per column?
 static bool is_read_at_foot(const Group *reader, const Group *k) {
   bool foot = reader->tm->fusion->product;
   for (int i = 0; i < reader->nnodes && foot; i++)
@@ -148,20 +147,21 @@ static bool is_read_at_foot(const Group *reader, const Group *k) {
   return foot;
 }
 
-// What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
-// domain of rows, likewise.
+// An epilogue, and a row group's domain, read one element at a time, so any expression may be
+// evaluated there if that is cheaper.
 const char *prologue_of_elements(Group *reader, Group *k) {
   double reads = (double)type_count(&reader->anchor->type);
   if (reader->tm->fusion->elements)
     reads = (double)type_count(reader->tm->fusion->elements(reader));
   if (is_read_at_foot(reader, k)) reads = (double)type_count(&k->nodes[k->nnodes - 1]->type);
   bool pays = gain_inside(reader->graph->c->options.arch, k, reads);
-  return pays ? NULL : "its elements would be computed many times";
+  return pays ? NULL : "its elements would be recomputed too often";
 }
 
-// A product reads operands in place, where moves leave them. What else makes one it takes in only
-// if it could not copy runs of the result either: other moves of A, and A's runs (channels, or the
-// inner dimension) of no multiple of 4 bytes; or where it copies single floats, from anywhere.
+// A contraction reads views of its operands in place. Other prologues are computed in it only if it
+// could not copy runs of the result anyway: moves of A that are not views, if A's runs (channels,
+// or the inner dimension) are not a multiple of 4 bytes; or single floats that it copies one at a
+// time.
 const char *prologue_of_product(Group *reader, Group *k) {
   const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
   const Node *operand = operand_of(reader, made);
@@ -173,14 +173,14 @@ const char *prologue_of_product(Group *reader, Group *k) {
     for (int i = 0; before && i < before->nnodes; i++) before->nodes[i]->group = reader;
     double inside = seconds_inside(reader, k);
     for (int i = 0; before && i < before->nnodes; i++) before->nodes[i]->group = before;
-    // The least kernel takes about two launches, of which gain_of_copy() has one.
+    // The smallest kernel costs about two launches; gain_of_copy() counts one.
     double least = reader->graph->c->options.arch->launch_gap;
     return inside < seconds_apart(reader, k) + least
                ? NULL
-               : "a copy, and the product of it, take less time";
+               : "a separate copy and a product that reads it are faster";
   }
   if (moves && belongs_before(reader, k))
-    return "what makes it can store it in this order; the product would take longer";
+    return "its producer can store it in this order; the product itself would be slower";
   Maps maps = maps_of(a, 0);
   int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);
   int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
@@ -189,10 +189,10 @@ const char *prologue_of_product(Group *reader, Group *k) {
   if (operand == a->in[0] && (moves || bytes % 4 || singly) &&
       gain_inside(reader->graph->c->options.arch, k, reads * (double)maps_count(&maps, AxisBatch)))
     return NULL;
-  return "the product copies its operand in runs; computed there, each element costs more";
+  return "the product copies its operand in runs; computing each element there would cost more";
 }
 
-// Does k read only what is smaller than what it makes? It tells tiles of scores apart.
+// Does k read only values smaller than its result? Attention uses such masks to classify tiles.
 static bool is_made_of_less(const Group *k) {
   int64_t made = type_count(&k->nodes[k->nnodes - 1]->type);
   for (int i = 0; i < k->nnodes; i++)
@@ -206,12 +206,12 @@ static bool is_made_of_less(const Group *k) {
 
 static const char *prologue_pays(const Group *k, double reads) {
   bool pays = gain_inside(k->graph->c->options.arch, k, reads);
-  return pays ? NULL : "its elements would be computed many times";
+  return pays ? NULL : "its elements would be recomputed too often";
 }
 
-// Is n made of `made`, in the reader? `loaded`: by nodes that it computes as it loads an operand.
+// Does n, within the reader, depend on `made`? `loaded`: only through nodes of operand prologues.
 static bool is_made_of(const Node *n, const Group *reader, const Node *made, bool loaded) {
-  const Node *list[kMostNodes] = {n}; // of the reader, what n is made of
+  const Node *list[kMostNodes] = {n}; // nodes of the reader on which n depends
   for (int at = 0, count = 1; at < count; at++) {
     if (list[at] == made) return true;
     if (loaded && list[at]->tail != kLoadTail) continue;
@@ -226,7 +226,7 @@ static bool is_made_of(const Node *n, const Group *reader, const Node *made, boo
   return false;
 }
 
-// Attention reads its operands where copies find them; the rest is computed for each score.
+// Operands of attention must be loadable by copies; other inputs are recomputed for each score.
 const char *prologue_of_attention(Group *reader, Group *k) {
   const Attention *a = reader->attention;
   const Node *made = k->nodes[k->nnodes - 1];
@@ -238,19 +238,19 @@ const char *prologue_of_attention(Group *reader, Group *k) {
     for (int j = 0; j < k->nnodes; j++) k->nodes[j]->group = reader;
     bool found = attend_piece(reader, a, i, stride, &offset, &base);
     for (int j = 0; j < k->nnodes; j++) k->nodes[j]->group = k;
-    if (!found) return "attention copies q, k and v in runs from memory";
+    if (!found) return "attention can load q, k and v only in contiguous runs from memory";
   }
-  for (int i = 0; i < a->noperands; i++) // for each element of a head that is computed
+  for (int i = 0; i < a->noperands; i++) // per computed element of a head
     if (is_made_of(a->operand[i], reader, made, true))
       return prologue_pays(k, (double)type_count(&a->operand[i]->type));
   double reads = (double)type_count(&a->score->type);
   bool pays = is_made_of_less(k) || gain_inside(reader->graph->c->options.arch, k, reads);
-  return pays ? NULL : "its elements would be computed many times";
+  return pays ? NULL : "its elements would be recomputed too often";
 }
 
-// Each element of a row is read once, and ids for each table of sums.
+// Each element of a row is read once, indices once per table of sums.
 const char *prologue_of_scatter(Group *reader, Group *k) {
-  enum { kCells = 1 << 13 }; // of a table: sched_scatter.c
+  enum { kCells = 1 << 13 }; // cells of a table: sched_scatter.c
   const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
   double reads = (double)type_count(&made->type);
   const Type *ids = &a->in[0]->type;
@@ -264,19 +264,19 @@ const char *prologue_of_window(Group *reader, Group *k) {
   double taps = (double)(node_window(a, 0) * node_window(a, 1));
   double reads = (double)type_count(&a->type) * taps;
   bool pays = gain_inside(reader->graph->c->options.arch, k, reads);
-  return pays ? NULL : "each tap of the window would compute it again";
+  return pays ? NULL : "each tap of the window would recompute it";
 }
 
 const char *legal_prologue(const Group *reader, const Group *k) {
   const char *large = legal_size(reader, k);
   if (large) return large;
-  if (!fuse_same_call(k, reader)) return "unfused, they are of different layers";
-  // A reshape or permutation of a parameter is only another way to index it.
+  if (!fuse_same_call(k, reader)) return "lowering is unfused, and they belong to different layers";
+  // A reshape or permutation of a parameter only changes how it is indexed.
   if (k->fixed != reader->fixed && !only_moves(k, 1 << MoveReshape | 1 << MovePermute))
-    return "one is computed once, by init";
+    return "one of them is computed once, by init";
   for (int i = 0; i < k->nnodes; i++)
-    if (!is_light(k->nodes[i])) return "it is no map or move";
-  return fuse_makes_cycle(k, reader) ? "it waits for another kernel that waits for this one" : NULL;
+    if (!is_light(k->nodes[i])) return "it is not a map or move";
+  return fuse_makes_cycle(k, reader) ? "fusing would create a dependence cycle" : NULL;
 }
 
 void prologue_grow(Graph *g) {
@@ -289,6 +289,6 @@ void prologue_grow(Graph *g) {
     const char *reason = legal_prologue(reader, k);
     if (!reason) reason = reader->tm->fusion->takes(reader, k);
     if (!reason) fuse_absorb(g, reader, k);
-    if (!n->kept) n->kept = reason; // what keeps scores in memory says more
+    if (!n->kept) n->kept = reason; // a reason that attention has set says more
   }
 }

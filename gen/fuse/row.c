@@ -1,6 +1,6 @@
-// row.c: kernels of rows: reductions of the same elements, and the maps before, between and behind
+// row.c: row kernels: reductions of the same elements, with the maps before, between and after
 // them. A kernel goes over its rows in sweeps: each accumulates the reductions that depend on those
-// of the sweeps before it, and computes the maps between them.
+// of earlier sweeps, and computes the maps between.
 #include "fuse.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ bool row_needed_later(const Group *g, const Node *n, int sweep) {
   return false;
 }
 
-// Does a node of the sweep, or of one before it, read n?
+// Does a node of this sweep or an earlier one read n?
 static bool read_before(const Group *g, const Node *n, int sweep) {
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++)
@@ -50,22 +50,22 @@ bool row_waits(const Group *g, const Node *n, int sweep) {
          row_needed_later(g, n, sweep);
 }
 
-// ---- rows that their readers join --------------------------------------------------------------
+// ---- rows and their readers --------------------------------------------------------------------
 
-// Does the group reduce rows that one block can hold, lie as they may?
+// Does the group reduce rows that one block can hold, contiguous or strided?
 static bool has_rows(const Group *k) {
   if (!k->tm->fusion->sweeps) return false;
   return k->tm->fusion->elements || fuse_fits_across(k->anchor);
 }
 
 bool row_holds_states(const Group *a, const Group *b) {
-  enum { kMostAcross = 20 }; // words of each of 512 threads: 40 of 48 KB
+  enum { kMostAcross = 20 }; // words per thread of 512: 40 of 48 KB
   const Node *n = a->anchor;
   bool across = n->op->cls == OpReduce && !type_innermost_in(&n->in[0]->type, n->attr.axes);
   return !across || state_words(a) + state_words(b) <= kMostAcross;
 }
 
-// The last value of a group of maps, before it is seen in other shapes.
+// The last value of a group of maps, before reshapes of it.
 static const Node *last_made(const Group *k) {
   const Node *n = k->anchor;
   while (n->op->cls == OpMove && n->nin == 1 && n->in[0]->group == k && view_same_memory(n))
@@ -85,9 +85,9 @@ static bool read_in(const Node *n, const Group *k) {
   return false;
 }
 
-// Does the reader take what the rows make from other places than those that a row has at hand? A
-// transposed or turned value is another row's, though it be of the same shape; a concat has a place
-// for it among others.
+// Does the reader use results of the row group at other positions than its own? For example
+// transposed or reversed values, which belong to other rows even if the shape is the same, or a
+// concat, which shifts them.
 static bool moves_results(const Group *rows, const Group *reader) {
   bool *made = base_alloc((size_t)reader->nnodes, sizeof *made), moves = false;
   for (int i = 0; i < reader->nnodes && !moves; i++) {
@@ -105,7 +105,7 @@ static bool moves_results(const Group *rows, const Group *reader) {
   return moves;
 }
 
-// Does the reader compute something again, late, of what the rows make early?
+// Does the reader recompute something late from a result that the row group computes early?
 static bool is_made_early(const Group *rows, const Group *reader) {
   for (int i = 0; i < reader->nnodes; i++)
     for (int j = 0; reader->nodes[i]->again && j < reader->nodes[i]->nin; j++)
@@ -113,7 +113,7 @@ static bool is_made_early(const Group *rows, const Group *reader) {
   return false;
 }
 
-// Is something computed in the shape that the last value of a group of maps is seen in?
+// Is a map of the group computed in the shape of a reshape of the group's last value?
 static bool computes_seen(const Group *k) {
   bool computes = false;
   for (int i = 0; i < k->nnodes; i++)
@@ -122,8 +122,8 @@ static bool computes_seen(const Group *k) {
   return computes && !type_same_shape(&last_made(k)->type, &k->anchor->type);
 }
 
-// Does it reduce values that it reads from other places than those of the elements, as the taps of
-// a filter are? A block for each row would wait for one such load after the other.
+// Does it reduce values read at other positions, such as the taps of a filter? With one block per
+// row, the loads would be serialised.
 static bool reduces_moved(const Group *reader) {
   bool moved = false;
   for (int i = 0; i < reader->nnodes; i++) {
@@ -135,7 +135,7 @@ static bool reduces_moved(const Group *reader) {
   return moved && reader->tm->fusion->sweeps;
 }
 
-// Does it write a part of a concat in several pieces, and compute it in another shape?
+// Does it write a part of a concat that is in several pieces and a reshape of what is computed?
 static bool parts_apart(const Group *reader) {
   bool apart = false;
   for (int i = 0; i < reader->nnodes; i++) {
@@ -146,8 +146,8 @@ static bool parts_apart(const Group *reader) {
   return apart;
 }
 
-// Does the reader only put elements of rows in other places? The value they are of; null: it does
-// not.
+// If the reader only moves elements of rows to other positions: the value they belong to, else
+// NULL.
 static const Node *led_by(const Group *rows, const Group *reader) {
   for (int i = 0; i < reader->nnodes; i++) {
     const Node *n = reader->nodes[i], *from = i ? reader->nodes[i - 1] : NULL;
@@ -158,7 +158,7 @@ static const Node *led_by(const Group *rows, const Group *reader) {
   return type_same_shape(&made->type, elements_of(rows)) ? made : NULL;
 }
 
-// Do neighbours in a row stay neighbours where moves lead them?
+// Do neighbours in a row remain neighbours after the moves?
 static const char *leads_runs(const Group *rows, const Group *reader, const Node *made) {
   const Node *move[kMostNodes];
   int count = 0;
@@ -170,41 +170,41 @@ static const char *leads_runs(const Group *rows, const Group *reader, const Node
     if (view_reorders(move[count])) lane = lane_follow(lane, move[count]);
   return legal_stores_runs(rows, lane, &reader->anchor->type)
              ? NULL
-             : "the move would make those rows store single elements";
+             : "the move would make the row kernel's stores uncoalesced";
 }
 
-// Why one kernel does not make rows and what reads their results over the same elements; null: it
-// may.
+// Why a row group and a reader of its results over the same elements cannot be one kernel, or NULL.
 static const char *legal_behind_rows(const Group *rows, const Group *reader) {
   const Type *x = elements_of(rows), *y = elements_of(reader);
-  if (!y) return "it reads elements that many blocks of that kernel make";
-  if (rows->fixed != reader->fixed) return "one is computed once, by init";
-  if (rows->anchor->entry != reader->anchor->entry) return "they are of different entries";
+  if (!y) return "it reads elements computed by several blocks of that kernel";
+  if (rows->fixed != reader->fixed) return "one of them is computed once, by init";
+  if (rows->anchor->entry != reader->anchor->entry) return "they belong to different entries";
   const char *large = legal_size(rows, reader);
   if (large) return large;
-  if (!fuse_same_call(rows, reader)) return "unfused, they are of different layers";
+  if (!fuse_same_call(rows, reader))
+    return "lowering is unfused, and they belong to different layers";
   const Node *led = led_by(rows, reader);
   if (led) return leads_runs(rows, reader, led);
   bool reduces = reader->tm->fusion->sweeps;
-  if (reduces && !has_rows(reader)) return "what it reduces is no row that a block holds";
+  if (reduces && !has_rows(reader)) return "one block cannot hold the rows it reduces";
   if (reduces && reader->anchor->attr.axes != rows->anchor->attr.axes)
-    return "it reduces other axes";
-  if (reduces_moved(reader)) return "it reduces what it reads from other places";
+    return "it reduces different axes";
+  if (reduces_moved(reader)) return "it reduces values at other positions";
   if (reduces && !row_holds_states(rows, reader))
-    return "shared memory does not hold their sums together";
+    return "their accumulators do not fit in shared memory together";
   if (!type_same_shape(x, y) || (!reduces && computes_seen(reader)))
-    return "it has another shape than those rows";
-  // A copy to another order of memory goes through one of the two across it in any case.
+    return "its shape differs from that of the rows";
+  // A copy to another memory order is strided on one of its two sides in any case.
   bool turns = !reduces && last_made(reader)->op->flags & FlagCopy;
   if (!turns && memcmp(x->order, y->order, sizeof x->order))
-    return "its elements lie in another order than those rows";
-  if (parts_apart(reader)) return "it writes a part of a concat that is in several pieces";
-  if (moves_results(rows, reader)) return "it reads what that kernel makes from other places";
-  return is_made_early(rows, reader) ? "it is computed again late, and that kernel runs early"
+    return "its memory order differs from that of the rows";
+  if (parts_apart(reader)) return "it writes a part of a concat that is not contiguous";
+  if (moves_results(rows, reader)) return "it reads that kernel's result at other positions";
+  return is_made_early(rows, reader) ? "it is recomputed late, that kernel runs early"
                                      : NULL;
 }
 
-// ---- what a reader waits for besides ------------------------------------------------------------
+// ---- other dependences of a reader --------------------------------------------------------------
 
 static int place_in(const Group *k, const Node *n) {
   int i = 0;
@@ -212,7 +212,7 @@ static int place_in(const Group *k, const Node *n) {
   return i;
 }
 
-// Which nodes of k wait for the rows.
+// Marks the nodes of k that depend on the rows.
 static void find_waiting(const Group *rows, const Group *k, bool *waits) {
   for (int i = 0; i < k->nnodes; i++)
     for (int j = 0; j < k->nodes[i]->nin && !waits[i]; j++) {
@@ -224,7 +224,7 @@ static void find_waiting(const Group *rows, const Group *k, bool *waits) {
     }
 }
 
-// Which nodes of k make what the reader reads.
+// Marks the nodes of k that the reader needs.
 static void find_read(const Group *k, const Group *reader, bool *read) {
   for (int i = k->nnodes - 1; i >= 0; i--) {
     const Node *n = k->nodes[i];
@@ -234,7 +234,7 @@ static void find_read(const Group *k, const Group *reader, bool *read) {
   }
 }
 
-// Is what it makes for others of the shape that it goes through, so that they can read it?
+// Have all nodes marked `own` as many elements as the last map among them?
 static bool makes_alike(const Group *k, const bool *own) {
   const Type *made = NULL;
   for (int i = k->nnodes - 1; i >= 0 && !made; i--)
@@ -245,8 +245,9 @@ static bool makes_alike(const Group *k, const bool *own) {
   return alike;
 }
 
-// A kernel of maps that waits for the rows may make something for their reader that does not wait,
-// as a loss and its gradient are both made of the targets. Which nodes that is; false: they wait.
+// A group of maps that depends on the rows may also compute a value for their reader that does not,
+// for example if a loss and its gradient both depend on the targets. Marks those nodes; false if
+// they depend on the rows.
 static bool find_part(const Group *rows, const Group *k, const Group *reader, bool *own) {
   bool waits[kMostNodes] = {false};
   bool some = false, all = true, free = k->tm->fusion->maps && k->nnodes <= kMostNodes;
@@ -261,9 +262,9 @@ static bool find_part(const Group *rows, const Group *k, const Group *reader, bo
   return free && some && !all && makes_alike(k, own);
 }
 
-// The rows and their reader can be one kernel only if the reader waits for no kernel between: parts
-// those that can be. False: one is left between, or the reader is so small that one kernel more is
-// no gain.
+// Rows and reader can be one kernel only if the reader depends on no kernel between them: splits
+// groups of maps so that it does not. False if one is left between, or if the reader is too small
+// for an additional kernel to pay.
 static bool part_others(Graph *g, Group *rows, Group *reader) {
   Group *others[kMostNodes];
   bool own[kMostNodes];
@@ -290,7 +291,7 @@ static const Template *row_template(const Graph *g) {
   return tm;
 }
 
-// Notes that `rows` does not compute `reader`, and why: what kept it from there before says less.
+// Replaces the earlier reason: this one says more.
 static void note_apart(const Node *made, Node *reader, const char *reason) {
   for (int i = 0; i < reader->nin && reader->apart; i++)
     if (reader->in[i] == made) reader->apart[i] = reason;
@@ -305,7 +306,7 @@ void row_join_readers(Graph *g) {
       if (!rows || !reader || rows == reader || !has_rows(rows)) continue;
       const char *reason = legal_behind_rows(rows, reader);
       if (!reason && !part_others(g, rows, reader))
-        reason = "it waits for another kernel that waits for this one";
+        reason = "fusing would create a dependence cycle";
       note_apart(g->nodes[i], readers[j], reason);
       if (reason) continue;
       fuse_absorb(g, rows, reader);

@@ -1,6 +1,7 @@
-// sibling.c: groups that read one value and run over the same elements become one kernel: maps,
-// rows and maps, reductions. And reductions and maps, of one value or of what the maps make: where
-// the model says that this takes less, the maps' results are stored as elements are reduced.
+// sibling.c: groups that read one value and run over the same elements become one kernel: maps with
+// maps, with rows, reductions with reductions. A reduction and an elementwise kernel over the same
+// elements merge if that is modelled faster: the maps' results are then stored as elements are
+// reduced.
 #include "fuse.h"
 
 #include <string.h>
@@ -9,18 +10,18 @@ static bool independent(Group *a, Group *b) {
   return !fuse_reaches(a, b) && !fuse_reaches(b, a);
 }
 
-// Reductions whose elements are not stored.
+// Reductions whose elements are not stored by their kernel.
 static bool only_reduces(const Group *k) {
   return k->tm->fusion->sweeps && !k->tm->fusion->elements;
 }
 
-// The elements that a group of maps, rows or reductions runs over; null: of another template.
+// Domain of a group of maps, rows or reductions; NULL for other templates.
 static const Type *elements_of(const Group *k) {
   if (only_reduces(k)) return &k->anchor->in[0]->type;
   return k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
 }
 
-// Does it give one of its values to a state?
+// Is one of its values the new value of a state?
 static bool updates(const Group *k) {
   const Graph *g = k->graph;
   for (int i = 0; i < g->nupdates; i++)
@@ -28,7 +29,7 @@ static bool updates(const Group *k) {
   return false;
 }
 
-// Is it stored for each of the elements, in their order?
+// Is n stored once per element, in the elements' order?
 static bool is_by_element(const Group *maps, const Node *n, const Type *elements) {
   while (n->op->cls == OpMove && n->nin == 1 && n->in[0]->group == maps && view_same_memory(n) &&
          (!n->parent || view_whole_part(n)))
@@ -37,7 +38,7 @@ static bool is_by_element(const Group *maps, const Node *n, const Type *elements
          !memcmp(n->type.order, elements->order, sizeof elements->order);
 }
 
-// Are the elements that are reduced all that is read of what the maps make, each by itself?
+// Does the reduction use the maps' results only element by element?
 static bool reads_by_element(const Group *reduce, const Group *maps) {
   const Type *in = &reduce->anchor->in[0]->type;
   bool alike = true;
@@ -51,7 +52,7 @@ static bool reads_by_element(const Group *reduce, const Group *maps) {
   return alike;
 }
 
-// Is anything read at other places than those of the elements, as by a gather?
+// Is anything read at other positions than the elements', for example by a gather?
 static bool reads_elsewhere(const Group *maps) {
   bool found = false;
   for (int i = 0; i < maps->nnodes; i++)
@@ -59,70 +60,73 @@ static bool reads_elsewhere(const Group *maps) {
   return found;
 }
 
-// May reductions store what maps make, as they go over their elements?
+// Can the reduction's kernel store the maps' results as it goes over its elements?
 static bool may_store(const Group *reduce, const Group *maps) {
   const Type *in = &reduce->anchor->in[0]->type;
   if (!reads_by_element(reduce, maps) || reads_elsewhere(maps)) return false;
   if (!maps->tm->fusion->maps || maps->nparts) return false;
-  if (updates(maps) || bundle_in_the_way(reduce, maps)) return false; // a state stays in place
+  // state updates must stay in place
+  if (updates(maps) || bundle_in_the_way(reduce, maps)) return false;
   for (int i = 0; i < maps->noutputs; i++)
     if (!is_by_element(maps, maps->outputs[i], in)) return false;
   return maps->noutputs && type_count(in) > type_count(&reduce->anchor->type);
 }
 
-// Maps over the same elements that read one value become one kernel, and so do rows and maps, and
-// reductions. Why these do not; null: nothing keeps them apart.
+// Why two groups that read one value cannot be one kernel, or NULL. (Printed for that value.)
 static const char *legal_siblings(Group *a, Group *b) {
   Group *reduce = only_reduces(a) ? a : b, *maps = reduce == a ? b : a;
   const Type *x = elements_of(a), *y = elements_of(b);
   bool both_rows = !a->tm->fusion->maps && !b->tm->fusion->maps;
-  if (!x || !y) return "several kernels read it, not all of them element by element";
+  if (!x || !y) return "its readers are not merged: not all of them are elementwise";
   bool both_reduce = only_reduces(a) && only_reduces(b);
   bool mixed = only_reduces(a) != only_reduces(b);
   if (mixed && !may_store(reduce, maps))
-    return "several kernels read it, of which one only reduces it";
+    return "its readers are not merged: one of them only reduces it";
   if (both_reduce && state_words(a) + state_words(b) > kMostWords)
-    return "several kernels read it, whose sums registers do not hold together";
-  if (a->fixed != b->fixed) return "several kernels read it, one of them run once, by init";
-  if (a->nnodes + b->nnodes > kMostNodes) return "several kernels read it, too large to be one";
+    return "its readers are not merged: their accumulators do not fit in registers";
+  if (a->fixed != b->fixed) return "its readers are not merged: one of them runs once, in init";
+  if (a->nnodes + b->nnodes > kMostNodes)
+    return "its readers are not merged: together they are too large";
   if (!type_same_shape(x, y) || memcmp(x->order, y->order, sizeof x->order))
-    return "several kernels read it, which run over other elements";
+    return "its readers are not merged: their iteration domains differ";
   if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes)
-    return "several kernels read it, along other axes";
+    return "its readers are not merged: they reduce different axes";
   if (both_rows && !row_holds_states(a, b))
-    return "several kernels read it, whose sums shared memory does not hold together";
+    return "its readers are not merged: their accumulators do not fit in shared memory";
   if (a->anchor->again != b->anchor->again)
-    return "several kernels read it, one of them late, to compute again";
-  if (a->anchor->entry != b->anchor->entry) return "kernels of several entries read it";
-  if (!fuse_same_call(a, b)) return "unfused, kernels of several layers read it";
+    return "its readers are not merged: one of them recomputes values late";
+  if (a->anchor->entry != b->anchor->entry)
+    return "its readers are not merged: they belong to different entries";
+  if (!fuse_same_call(a, b))
+    return "its readers are not merged: lowering is unfused, and their layers differ";
   bool apart = mixed ? !fuse_reaches(maps, reduce) && !fuse_makes_cycle(maps, reduce)
                      : independent(a, b);
-  return apart ? NULL : "several kernels read it, of which one waits for another";
+  return apart ? NULL : "its readers are not merged: one depends on another";
 }
 
-static bool is_large(const Group *k, const Node *x) { // as large as what is computed of it
+static bool is_large(const Group *k, const Node *x) { // x is about as large as the domain
   const Type *t = elements_of(k);
   return t && type_count(&x->type) * 2 > type_count(t);
 }
 
-// Do a and b save a launch at least, where what they read together is little? Nearly everything
-// reads a single number: what is left of that is for bundles.
+// Does merging a and b save at least a launch, though they share little data? Single numbers do not
+// count, as nearly every kernel reads one; bundles handle these.
 static bool saves_launch(const Group *a, const Group *b, const Node *x) {
   const Arch *arch = a->graph->c->options.arch;
   if (type_count(&x->type) == 1 || !a->tm->fusion->maps || !b->tm->fusion->maps) return false;
   return gain_is_small(arch, a) && gain_is_small(arch, b);
 }
 
-// Each of what is made again should be there as late as it can: a launch is no reason to make it
-// with others, nor are positions, which are read from nowhere.
+// Recomputed values should be produced as late as possible: they are not merged just to save a
+// launch, or because they read the same positions.
 static bool makes_again(const Group *k) {
   for (int i = 0; i < k->nnodes; i++)
     if (k->nodes[i]->again) return true;
   return false;
 }
 
-// Small ones that have others to share a launch with: a sum of many that one kernel reads, and a
-// map.
+// Do bundles merge small groups better: a reduction that one kernel reads together with others, and
+// a map?
 static bool has_others(const Group *a, const Group *b) {
   const Arch *arch = a->graph->c->options.arch;
   return gain_is_small(arch, a) && gain_is_small(arch, b) && bundle_shares(a) != bundle_shares(b);
@@ -133,7 +137,7 @@ static void absorb(Graph *g, Group *to, Group *from) {
   group_borders(to);
 }
 
-// Makes them one kernel, unless the model says that reductions and maps take less apart: why.
+// Merges them, unless a reduction and maps are modelled slower as one: then returns the reason.
 static const char *join(Graph *g, Group *to, Group *from) {
   const Arch *arch = g->c->options.arch;
   Group a = *to, b = *from;
@@ -144,17 +148,17 @@ static const char *join(Graph *g, Group *to, Group *from) {
   double apart = to->tm->seconds(to, arch) + from->tm->seconds(from, arch);
   absorb(g, to, from);
   bool pays = to->tm->seconds(to, arch) < apart;
-  to->tile = (Tile){0}; // sched_pass gives it one
+  to->tile = (Tile){0}; // sched_pass sets it again
   to->nscratch = 0;
   if (pays) merge_group(g, to);
   if (pays) return NULL;
   *to = a;
   *from = b;
   for (int i = 0; i < from->nnodes; i++) from->nodes[i]->group = from;
-  return "several kernels read it, which take longer as one";
+  return "its readers are not merged: as one kernel they would be slower";
 }
 
-// Makes them one kernel if they may be; why they are not, null: they are, or it is not to be said.
+// Merges them if legal; returns the reason if not, NULL if merged or if there is nothing to report.
 static const char *try_join(Graph *g, const Node *x, Group *to, Group *from) {
   bool large = is_large(to, x) && is_large(from, x);
   if (!large && !saves_launch(to, from, x)) return NULL;
@@ -170,9 +174,10 @@ static bool may_try(const Group *to, const Group *from, bool mixed) {
   return to && from && to != from && (only_reduces(to) != only_reduces(from)) == mixed;
 }
 
-// ---- reductions whose results meet --------------------------------------------------------------
+// ---- reductions whose results are combined ------------------------------------------------------
 
-// Values as large as what k reduces, which maps alone make that of; returns how many.
+// Values as large as k's input from which maps compute it, and the input itself; returns the
+// number.
 static int reduced_of(const Group *k, const Node **list) {
   int count = 0;
   for (int i = 0; i < k->nnodes && count < kMostNodes; i++)
@@ -194,7 +199,7 @@ static bool share_reduced(const Group *a, const Group *b) {
   return found;
 }
 
-// Another one that shares a value with each, as the sum of p m does where those of p and of m meet.
+// A third group that shares an input with both: sum(p * m) shares p with sum(p) and m with sum(m).
 static Group *between(const Graph *g, Group *a, Group *b) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
@@ -206,8 +211,8 @@ static Group *between(const Graph *g, Group *a, Group *b) {
   return NULL;
 }
 
-// Reductions of one value, whose results map n combines, become one kernel before n is computed by
-// one of them, which would wait for the others.
+// Reductions of one value whose results map n combines are merged before n joins one of them, which
+// would then depend on the others.
 void sibling_meet(Graph *g, const Node *n) {
   for (int i = 0; i < n->nin; i++)
     for (int j = 0; j < i; j++) {
@@ -222,10 +227,10 @@ void sibling_meet(Graph *g, const Node *n) {
 
 // ---- readers of one value -----------------------------------------------------------------------
 
-// Those that read one value, of one kind; `mixed`: of two, of which one reduces alone, or maps that
-// make the value and reductions of it.
+// Merges readers of one value that are of one kind; `mixed`: a reduction with maps, which may also
+// be the producers of the value that it reduces.
 static void join_all(Graph *g, bool mixed) {
-  for (int i = 0; i < g->nnodes; i++) // each group at its first node
+  for (int i = 0; i < g->nnodes; i++) // each group once, at its first node
     if (g->nodes[i]->group && g->nodes[i]->group->nodes[0] == g->nodes[i])
       group_borders(g->nodes[i]->group);
   for (int i = 0; i < g->nnodes; i++) {
@@ -252,17 +257,17 @@ void sibling_join_stored(Graph *g) {
   join_all(g, true);
 }
 
-// Does it make numbers alone, as a loss or a metric, in less time than a few launches take?
+// Does it compute only single numbers, such as a loss or a metric, in a few launches' time?
 static bool makes_numbers(const Group *k) {
   return k->tm->fusion->sweeps && !k->fixed && !k->nparts && type_count(&k->anchor->type) == 1 &&
          gain_is_small(k->graph->c->options.arch, k) && !makes_again(k) && !bundle_shares(k);
 }
 
 void sibling_join_numbers(Graph *g) {
-  enum { kMostGroups = 64 }; // all pairs are looked at
+  enum { kMostGroups = 64 }; // all pairs are tried
   Group *found[kMostGroups];
   int count = 0;
-  for (int i = 0; i < g->nnodes && count < kMostGroups; i++) { // each group at its first node
+  for (int i = 0; i < g->nnodes && count < kMostGroups; i++) { // each group once, at its first node
     Group *k = g->nodes[i]->group;
     if (!k || k->nodes[0] != g->nodes[i]) continue;
     group_borders(k);

@@ -1,8 +1,8 @@
-// tail.c: what follows the result of a product in its kernel. A tail is a chain of moves, and maps
-// of what they lead to, stored where they end: a product of several matrices side by side has one
-// for each. The first has no moves. Where two halves of the columns are combined with each other (a
-// GLU), a thread has both: the pair. Maps of what columns are reduced to are the foot of the
-// kernel: its last block computes them, when it has the states.
+// tail.c: epilogue outputs of a contraction. A tail is a chain of moves of the result and maps of
+// the moved values, stored at the end; a product of several matrices side by side has one tail for
+// each. The first tail has no moves. Two halves of the columns that are combined with each other
+// (GLU) form a pair, and one thread has both. Maps of column reductions are the final reduction:
+// the last block to finish computes them.
 #include "fuse.h"
 
 enum { kMostTails = 8 };
@@ -49,14 +49,14 @@ bool tail_writes(const Group *g, int tail) {
   return false;
 }
 
-// Does nobody but n read what the tail makes?
+// Is n the only reader of the tail's results?
 static bool alone(const Group *k, int tail, const Node *n) {
   for (int i = 0; i < k->nnodes; i++) {
     const Node *made = k->nodes[i];
     int count;
     if (made == n || made->id < k->anchor->id || made->tail != tail) continue;
     Node **readers = fuse_readers(k->graph, made, &count);
-    if (count != made->uses) return false; // it leaves the model
+    if (count != made->uses) return false; // it is an output of the model
     for (int j = 0; j < count; j++)
       if (readers[j] != n && (readers[j]->group != k || readers[j]->tail != tail)) return false;
   }
@@ -94,7 +94,7 @@ void tail_join(Group *k, Node *n) {
   k->tails = list;
 }
 
-// ---- pairs -------------------------------------------------------------------------------------
+// ---- pairs (GLU) -------------------------------------------------------------------------------
 
 // Is n the first (or second) half of y along dimension d?
 static bool is_half(const Node *n, const Node *y, int d, int half) {
@@ -106,7 +106,7 @@ static bool is_half(const Node *n, const Node *y, int d, int half) {
   return true;
 }
 
-// Do maps of one shape lead from both to one of them, whatever else reads them on the way?
+// Is there a value that maps of one shape compute from both a and b?
 bool tail_meet(const Node *a, const Node *b) {
   const Node *of_a[kMostNodes], *of_b[kMostNodes];
   int na = fuse_mapped(a, of_a), nb = fuse_mapped(b, of_b);
@@ -116,7 +116,7 @@ bool tail_meet(const Node *a, const Node *b) {
   return false;
 }
 
-// Does n read another value besides y that waits for k?
+// Does n have another input, apart from y, that depends on k?
 static bool waits_besides(const Group *k, const Node *n, const Node *y) {
   bool waits = false;
   for (int i = 0; i < n->nin; i++)
@@ -124,7 +124,7 @@ static bool waits_besides(const Group *k, const Node *n, const Node *y) {
   return waits;
 }
 
-// What maps alone make of the product, element by element, until several read it.
+// The last value of a chain of maps of the result, each the only reader of the one before.
 Node *tail_mapped(const Group *k) {
   Node *y = k->anchor;
   for (Node *next = y; next; next = (Node *)fuse_only_reader(y)) {
@@ -136,10 +136,10 @@ Node *tail_mapped(const Group *k) {
   return y;
 }
 
-// The columns that tiles cut a half into: a few; whole rows of shared memory where the right
-// operand lies along n, for it is copied so.
+// A half must be a multiple of this many columns: a few; whole rows of shared memory if the right
+// operand is contiguous along n, because it is copied by rows.
 static int64_t least_columns(const Group *k, const Maps *maps) {
-  enum { kLeast = 8, kRow = 128 }; // bytes of a row
+  enum { kLeast = 8, kRow = 128 }; // kRow: bytes
   const Node *b = k->anchor->in[1];
   bool across = b->type.order[b->type.rank - 1] == maps_dim(maps, MapB, AxisN);
   return across ? kRow / (int64_t)dtype_size(prec_operand(k->anchor)) : kLeast;

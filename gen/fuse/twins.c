@@ -1,23 +1,22 @@
-// twins.c: two slices of what moves lead a product's result to, of one shape and beside each other
-// in each row, that maps combine, as rotary embeddings combine the halves of a head. Where tiles
-// hold whole runs of columns that both are in, the thread that has an element of one reads that of
-// the other from the tile: these maps need no kernel of their own. A third slice of the row may be
-// the rest of it, as where a part of each head alone is turned. The cost model decides: fewer tiles
-// may be cut so.
+// twins.c: rotary pairs: two slices of a contraction's moved result, of the same shape and in the
+// same row, that maps combine, as rotary embeddings combine the halves of a head. If a tile holds
+// whole runs of columns with both slices, the thread that has an element of one reads that of the
+// other from the tile, and the maps need no separate kernel. A third slice may be the rest of the
+// row (partial rotary). The cost model decides, since this leaves fewer tile sizes to choose from.
 #include "fuse.h"
 
 #include <math.h>
 
-enum { kMostTwins = 4 }; // of a product
+enum { kMostTwins = 4 }; // per contraction
 
-// Slices a and b of y along dimension d, and from there on columns of the product that lie
-// together; the rest of y, if it is read, too.
+// Slices a and b of y along dimension d, in which neighbours are columns of the contraction; and
+// the rest of y, if it is read.
 typedef struct Twins {
   Node *a, *b, *rest;
-  int64_t apart, whole; // columns between them; of a run with both
+  int64_t apart, whole; // columns from a to b; columns of a run that has both
 } Twins;
 
-// Is n a slice along one dimension alone? Which; -1: it is not.
+// If n is a slice along exactly one dimension, that dimension, else -1.
 static int sliced_dim(const Node *n) {
   int found = -1;
   if (!node_is_move(n, MoveSlice)) return -1;
@@ -30,7 +29,7 @@ static bool is_scattered(const Node *n) {
   return n->op->cls == OpMove && n->op->form <= MoveSlice;
 }
 
-// Are slices a and b of y, along d, twins? The first is the one that begins first.
+// Are slices a and b of y, along d, a rotary pair? t->a is the first of them.
 static bool are_twins(const Node *y, Node *a, Node *b, int d, Twins *t) {
   bool ordered = a->attr.dims[d] < b->attr.dims[d];
   *t = (Twins){.a = ordered ? a : b, .b = ordered ? b : a, .whole = y->type.dim[d]};
@@ -39,8 +38,8 @@ static bool are_twins(const Node *y, Node *a, Node *b, int d, Twins *t) {
          tail_meet(t->a, t->b);
 }
 
-// The twins that n, a move of the product's result, leads to through moves that nobody else reads;
-// `lane` tells where columns are in the result.
+// Finds the pair that n, a move of the result, leads to through moves that are only readers.
+// `lane`: columns in the result.
 static bool find_twins(const Graph *g, Node *n, Lane lane, Twins *t) {
   int count;
   Node **readers = fuse_readers(g, n, &count);
@@ -52,7 +51,7 @@ static bool find_twins(const Graph *g, Node *n, Lane lane, Twins *t) {
   if (count < 2 || count > 3 || n->uses != count || lane.run != n->type.dim[lane.dim]) return false;
   for (int i = 0; i < count; i++)
     if (sliced_dim(readers[i]) != lane.dim) return false;
-  for (int i = 0; i < count; i++) // all but this one, of three
+  for (int i = 0; i < count; i++) // which of three is the rest
     if (are_twins(n, readers[(i + 1) % count], readers[(i + 2) % count], lane.dim, t)) {
       t->rest = count == 3 ? readers[i] : NULL;
       return true;
@@ -60,7 +59,7 @@ static bool find_twins(const Graph *g, Node *n, Lane lane, Twins *t) {
   return false;
 }
 
-// The tail that leads to slice n from what maps make of the product, `made`.
+// The tail from `made`, the end of the maps of the result, to slice n.
 static Tail tail_to(const Group *k, const Node *made, Node *slice) {
   Tail tail = {0};
   for (const Node *n = slice; n != made; n = n->in[0]) tail.nmoves++;
@@ -90,14 +89,15 @@ static double least_seconds(const Group *k) {
   return count ? best.seconds : INFINITY;
 }
 
-// Are the moves from `made` to n each a group of its own?
+// Is each move from `made` to n still a group by itself?
 static bool are_apart(const Group *k, const Node *made, const Node *n) {
   for (; n != made; n = n->in[0])
     if (n->group->nnodes != 1 || !fuse_same_call(k, n->group)) return false;
   return true;
 }
 
-// Do the moves run where the product does, and can a tile be cut so that it pays?
+// Are the moves in the same call as the contraction, and is there a tile with which fusing is
+// faster?
 static bool pays(Group *k, const Node *made, const Twins *t) {
   const Arch *arch = k->graph->c->options.arch;
   int ntails = k->ntails;
@@ -128,8 +128,8 @@ static void join(Graph *g, Group *k, const Node *made, const Twins *t) {
   t->rest->tail = tail + 1;
 }
 
-// What twins leave of the result is all that others read: where moves alone lead one of them to it,
-// the product stores it there, though weigh.c left it in place.
+// If only one reader of `made` is left outside, the contraction stores the result where the moves
+// of that reader lead, although weigh_own.c marked these moves late.
 static void store_the_rest(const Graph *g, const Group *k, const Node *made) {
   int count, left = 0;
   Node **readers = fuse_readers(g, made, &count), *rest = NULL;
@@ -149,7 +149,7 @@ void twins_find(Graph *g, Group *k) {
     return;
   for (int i = 0; i < count && k->ntails <= kMostTwins; i++) {
     Twins t;
-    Lane lane = {tail_product_lane(k->anchor).dim, 0}; // rows begin with a tile
+    Lane lane = {tail_product_lane(k->anchor).dim, 0}; // rows begin at a tile
     if (!is_scattered(readers[i]) || !find_twins(g, readers[i], lane, &t)) continue;
     if (pays(k, made, &t)) join(g, k, made, &t);
   }

@@ -1,18 +1,20 @@
-// weigh.c: products whose left operand is a map of other products, as derivatives of attention are:
+// weigh.c: attention backward: contractions out = W v whose left operand is a map of other
+// contractions,
 //
-//   out[m, n] = sum over l of weight(m, l) v[l, n],   weight: any map of q k^T and of another such
-//   product (or the same turned: rows for columns), of values of rows, of positions
+//   out[m, n] = sum over l of W(m, l) v[l, n],   W: any map of q k^T and of another contraction of
+//   the same shape (or of both transposed), of per-row values and of positions
 //
-// Weights are as many as scores, so they are never in memory: each such product has scores of its
-// own (weigh_own.c), which its kernel computes again (weigh_find), with what the softmax of each
-// row has come to, which the first kernel leaves. Sums of such weights, as the derivative of a bias
-// that batches or rows share, are the same without v.
+// W is as large as the scores and is recomputed tile by tile: each such contraction gets a private
+// copy of the scores (weigh_own.c), which its kernel computes (weigh_find) with the softmax
+// statistics of each row that the forward kernel has stored. Gradients of biases that batches or
+// rows share are sums of W: the same without v.
 #include "fuse.h"
 
-enum { kMostAround = 16 }; // nodes of a kernel besides maps and products: the last one, its copies
-// ---- what the weights are made of ---------------------------------------------------------------
+enum { kMostAround = 16 }; // nodes of a kernel apart from maps and inner contractions
+// ---- W and the values it depends on -------------------------------------------------------------
 
-// From the operand to the root: which dimension of the weights each of the root's is.
+// Finds the root below copies and permutations of the operand; place: dimension of the operand for
+// each of the root's.
 static bool find_root(Weights *w) {
   int at[MaxRank];
   Node *n = w->last->in[0];
@@ -35,7 +37,7 @@ bool weigh_is_sum(const Node *n) {
   return (copies || adds) && dtype_is_float(n->type.dtype);
 }
 
-// A product in the root that has its shape.
+// A contraction of the root's shape from which maps compute the root, or NULL.
 static const Node *first_product(const Weights *w) {
   const Node *seen[kMostNodes] = {w->root};
   for (int i = 0, count = 1; i < count; i++) {
@@ -68,7 +70,7 @@ static bool see(Weights *w, Node *n) {
   return true;
 }
 
-// Notes the maps and products that the root is made of. `inner`: those marked so alone.
+// Collects the maps and contractions that compute the root. `inner`: only those marked inner.
 static bool find_products(Weights *w, const Maps *values, bool inner) {
   Attention *a = &w->a;
   w->count = a->nproducts = 0;
@@ -88,18 +90,18 @@ static bool find_products(Weights *w, const Maps *values, bool inner) {
   return a->nproducts > 0;
 }
 
-// Is n its input i where a condition says so, and else 0?
+// Is n = where(condition, input i, 0) or where(condition, 0, input i)?
 static bool chosen_or_zero(const Node *n, int i) {
   if (n->op->typing != TypeWhere || i == 0) return false;
   const Node *other = n->in[3 - i];
   return node_is_literal(other) && other->attr.value == 0;
 }
 
-// The exponential that makes weights 0 where its score is -inf, on the way of factors alone.
+// The exponential e such that W = e * (...): W is 0 where its score is -inf.
 static Node *find_power(Weights *w, Node *n) {
   if (n->op->cls != OpMap || w->visits++ > kMostNodes) return NULL;
   if (n->op->flags & FlagExp) return n;
-  if (n->op->flags & (FlagAdd | FlagSub) && n->nin == 2) { // both are 0 there
+  if (n->op->flags & (FlagAdd | FlagSub) && n->nin == 2) { // both terms are 0 there
     Node *found = find_power(w, n->in[0]);
     return found && found == find_power(w, n->in[1]) ? found : NULL;
   }
@@ -124,7 +126,7 @@ static bool find_score(Weights *w, const Maps *values) {
   return type_same_shape(&w->a.score->type, &w->root->type);
 }
 
-// Is a product of the weights in their score? One that is not is what they are multiplied by.
+// Does the score depend on this contraction? Otherwise W is multiplied by it (dO v^T).
 static bool in_score(const Node *n, const Node *product, int *left) {
   if (n == product) return true;
   bool found = false;
@@ -133,8 +135,7 @@ static bool in_score(const Node *n, const Node *product, int *left) {
   return found;
 }
 
-// Is it attention itself, which finds its rows' softmax first: all products are in the score, and
-// none is turned?
+// Is it the forward pass, in which all inner contractions are in the score and none is transposed?
 static bool is_attention(const Weights *w) {
   for (int i = 0; i < w->a.nproducts; i++) {
     int left = kMostNodes;
@@ -145,7 +146,7 @@ static bool is_attention(const Weights *w) {
 
 // ---- operands -----------------------------------------------------------------------------------
 
-// Are the rows of an inner product those of the last one, or, turned, what it sums over?
+// Are the rows of inner contraction i rows of the last one or, transposed, what it sums over?
 static bool find_turn(Weights *w, const Maps *values, int i) {
   Maps inner = maps_of(w->a.product[i], 0);
   bool plain = false, turned = false;
@@ -155,7 +156,7 @@ static bool find_turn(Weights *w, const Maps *values, int i) {
     bool left = maps_uses(&inner.dim[MapOut][d], &inner, AxisM),
          right = maps_uses(&inner.dim[MapOut][d], &inner, AxisN);
     if (outer == AxisBatch) continue;
-    if (left == right) return false; // it is no axis of one operand
+    if (left == right) return false; // it is not an axis of one operand
     if (outer == AxisK) plain = plain || right, turned = turned || left;
     if (outer == AxisM) plain = plain || left, turned = turned || right;
   }
@@ -163,7 +164,7 @@ static bool find_turn(Weights *w, const Maps *values, int i) {
   return plain != turned;
 }
 
-// Does a row of a head lie in one piece?
+// Are the elements of a head contiguous, in units of 4 bytes?
 static bool lies_along(const Node *operand, int along) {
   int64_t stride[MaxRank];
   type_strides(&operand->type, stride);
@@ -176,7 +177,7 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
   Attention *a = &w->a;
   bool sum = weigh_is_sum(w->last);
   int count = 0;
-  int64_t bytes = 0; // of shared memory, for the smallest tile
+  int64_t bytes = 0; // shared memory for the smallest tile
   for (int i = 0; i < a->nproducts; i++) {
     Node *p = a->product[i];
     Maps inner = maps_of(p, 0);
@@ -200,7 +201,7 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
     if (a->along[i] < 0 || depth > kMostDepth || !lies_along(a->operand[i], a->along[i]))
       return false;
     int64_t size = (int64_t)dtype_size(prec_operand(a->product[0]));
-    int keys = sum && size == 2 ? 4 * kLeastKeys : 2 * kLeastKeys; // and the next tile's
+    int keys = sum && size == 2 ? 4 * kLeastKeys : 2 * kLeastKeys; // double-buffered
     int rows = sum ? 2 * kLeastRows : kLeastRows;
     bytes += depth * size * (i % 2 || i == count - 1 ? keys : rows);
   }

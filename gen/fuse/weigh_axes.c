@@ -1,13 +1,12 @@
-// weigh_axes.c: the axes of products that weigh rows (weigh.c), which of them are batches; and a
-// sum of weights as a product without columns, so that kernels number its batches, rows and keys
-// as those of products.
+// weigh_axes.c: axes of attention backward (weigh.c): which of them are batches; and a sum of W as
+// a contraction without columns, so that kernels number its batches, rows and keys alike.
 #include "fuse.h"
 
-// Of the axes of a sum: rows of the scores, keys, or batches, of which some are summed.
+// Order of the axes of a sum: batches that are kept, batches that are summed, rows, keys.
 enum { StepKept, StepSummed, StepRows, StepKeys, StepCount };
 
-// Axes of a sum of weights, as of a product that sums keys up and has no columns: the rows and
-// keys are those of `product`; batches that the sum keeps stand before those that it does not.
+// Axes of a sum of W, as a contraction that sums over keys and has no columns: rows and keys are
+// those of `product`; batches that the sum keeps precede those that it sums over.
 Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place) {
   static const char *const names[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"};
   const Type *none = &sum->type, *weights = &sum->in[0]->type;
@@ -36,7 +35,7 @@ Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place) {
   return m;
 }
 
-// The role of the last product along dimension d of the weights' root.
+// The last contraction's role of dimension d of the root.
 AxisRole weigh_role(const Attention *a, const Maps *values, int d) {
   if (a->apart >> a->place[d] & 1) return AxisBatch;
   for (int role = 0; role < AxisRoles; role++)
@@ -44,8 +43,8 @@ AxisRole weigh_role(const Attention *a, const Maps *values, int d) {
   return AxisRoles;
 }
 
-// Rows of the last product in front of its matrices which are not rows of all others, as where
-// batches share its right operand, are batches.
+// Leading row dimensions of the last contraction that are not rows of all inner ones, for example
+// because batches share its right operand, are treated as batches.
 void weigh_apart(Attention *a, const Node *last, const Maps *values) {
   int rank = a->product[0]->type.rank;
   if (last->op->cls != OpContract || !last->op->maps->leading || values->rank[MapOut] != rank)

@@ -1,22 +1,22 @@
-// weigh_own.c: products that weigh rows by maps of scores (weigh.c), and sums of such weights, get
-// scores and operands of their own, so that a kernel each computes them again.
+// weigh_own.c: contractions and sums of attention backward (weigh.c) get private copies of their
+// scores and operands' views, so that each kernel recomputes them.
 #include "fuse.h"
 
-// ---- scores of its own --------------------------------------------------------------------------
+// ---- private scores -----------------------------------------------------------------------------
 
-enum { kMostAround = 16 }; // nodes of what is spread
+enum { kMostAround = 16 }; // nodes of a broadcast expression
 
-// By id in the graph before: rows' values in 32 bits, and one over them; what the product at hand
-// has copied.
+// By old id: fp32 versions of per-row values, their reciprocals, and what was copied for the
+// current contraction.
 typedef struct Copies {
   Node **wide, **reciprocal, **copy;
   const Weights *w;
   const Maps *values;
-  bool scores;           // is what makes scores copied?
-  bool factors;          // or, up to the root, products alone? Numbers among these are left out:
-  double factor;         // what all weights are then multiplied by
-  bool *leaves, *rooted; // by id: do maps lead from it to what the model stores; is it weights that
-                         // have been asked about, or made of such?
+  bool scores;           // inside the softmax's argument?
+  bool factors; // has the path from the root only factors? Literal factors are then dropped,
+  double factor;         // and their product, by which the result is multiplied, is kept here
+  bool *leaves, *rooted; // by id: do maps lead from it to a stored value? is it a W that has been
+                         // tried, or computed from one?
 } Copies;
 
 static Node *copied(Graph *to, Node *n, Node **in) {
@@ -26,8 +26,8 @@ static Node *copied(Graph *to, Node *n, Node **in) {
   return copy;
 }
 
-// A value of rows, in 32 bits whatever rows of its size are stored in; but what scores are made of
-// is as it was for the softmax.
+// A per-row value in fp32, even if such values are stored in 16 bits; but inside the scores as it
+// was for the softmax.
 static Node *wide_row(Graph *to, Copies *c, Node *old) {
   bool narrow = dtype_is_float(old->type.dtype) && old->type.dtype != DtF32;
   if (c->scores || old->op->cls != OpMap || !narrow) return old->subst;
@@ -53,13 +53,13 @@ static Node *reciprocal_of(Graph *to, Copies *c, Node *divisor, Node *quotient) 
   return *known;
 }
 
-// ---- operands of its own ------------------------------------------------------------------------
+// ---- private operands ---------------------------------------------------------------------------
 
 static bool is_view(const Node *n) {
   return n->op->cls == OpMove && n->op->form <= MoveSlice && !n->fixed;
 }
 
-// Can strides tell where the elements of these moves are?
+// Can strides address the elements of these moves?
 static bool sees_memory(Node *n) {
   Group seeing = {0};
   int64_t stride[MaxRank], offset;
@@ -69,8 +69,8 @@ static bool sees_memory(Node *n) {
   return found;
 }
 
-// The last of the values that n sees which several read, or that joins parts: it is in memory in
-// any case. n: there is none below it.
+// The last value below n's moves that has several readers or is a concat, and so is in memory
+// anyway; n itself if there is none.
 static Node *shared_below(Node *n) {
   Node *found = n;
   for (Node *x = n; is_view(x); x = x->in[0]) {
@@ -83,12 +83,12 @@ static Node *shared_below(Node *n) {
 static Node *own_moves(Graph *to, Node *old, const Node *from) {
   if (old == from) return old->subst;
   Node *in = own_moves(to, old->in[0], from), *copy = chain_copy(to, old, &in);
-  copy->late = true; // what makes it does not store it moved
+  copy->late = true; // so that its producer does not store it moved
   return copy;
 }
 
-// A product reads its operands where moves leave them that others read too: they are its own then.
-// `again`: it is computed once more, so that all that it sees has several readers.
+// A contraction reads its operands in place: moves shared with other readers are copied. `again`:
+// the contraction itself is recomputed, so all its views have several readers.
 static Node *own_view(Graph *to, Node *old, bool again) {
   if (!is_view(old) || !sees_memory(old)) return old->subst;
   Node *from = shared_below(old);
@@ -96,7 +96,7 @@ static Node *own_view(Graph *to, Node *old, bool again) {
   return own_moves(to, old, from);
 }
 
-// Is n a map of what is smaller, or of positions, maybe in another shape?
+// Is n a map, or a reshape of a map, of smaller values or positions?
 static bool is_spread(const Arch *arch, const Node *n, int *left) {
   bool spread = --*left > 0 && (chain_is_cheap(arch, n) || chain_is_shape(n));
   for (int i = 0; i < n->nin && spread; i++) {
@@ -115,8 +115,8 @@ static Node *own_spread(Graph *to, Node *old) {
   return chain_copy(to, old, in);
 }
 
-// What scores are combined with, as another shape of what is in memory: no kernel copies it. What
-// is smaller is spread in each kernel.
+// A value with which scores are combined: its reshapes are copied, so that it is read in place; if
+// it is broadcast from smaller values, that is recomputed in each kernel.
 static Node *own_shape(Graph *to, Node *old) {
   int left = kMostAround;
   if (chain_is_shape(old) && is_spread(to->c->options.arch, old, &left)) return own_spread(to, old);
@@ -127,7 +127,7 @@ static Node *own_shape(Graph *to, Node *old) {
 
 static Node *own(Graph *to, Copies *c, Node *old);
 
-// x / c = x (1 / c), where c is of rows: it is one over c that the kernel reads.
+// x / c = x * (1 / c) for a per-row c: the kernel reads the reciprocal.
 static Node *own_quotient(Graph *to, Copies *c, Node *old) {
   Node *in[2] = {own(to, c, old->in[0]), reciprocal_of(to, c, old->in[1], old)};
   Node *made = graph_add(to, op_need(to->c, "mul"), 2, in, NULL, old);
@@ -170,11 +170,12 @@ static Node *own(Graph *to, Copies *c, Node *old) {
   return c->copy[old->id] = copied(to, old, in);
 }
 
-static Node *own_operand(Graph *to, Copies *c, Node *n) { // with its copies and permutations
+static Node *own_operand(Graph *to, Copies *c, Node *n) { // including its copies and permutations
   if (n == c->w->root) return own(to, c, n);
   if (n == c->w->scaled) {
     Node *made = own_operand(to, c, n->in[0]);
-    if (!weigh_is_sum(c->w->last)) made->type.dtype = n->type.dtype; // as the product reads it
+    // dtype that the contraction reads
+    if (!weigh_is_sum(c->w->last)) made->type.dtype = n->type.dtype;
     return made;
   }
   Node *in = own_operand(to, c, n->in[0]);
@@ -187,7 +188,8 @@ static Node *same_node(Graph *to, Node *n, Node **in) {
   return made;
 }
 
-// What the last product, or the sum, reads instead. `factors`: may numbers be left out of it?
+// The new operand of the last contraction, or sum. `factors`: may literal factors be dropped from
+// it?
 static Node *own_root(Graph *to, Copies *c, const Weights *w, bool factors) {
   const Node *n = w->last;
   Maps values = weigh_is_sum(n) ? weigh_sum_axes(n, w->a.product[0], w->a.place) : maps_of(n, 0);
@@ -198,8 +200,8 @@ static Node *own_root(Graph *to, Copies *c, const Weights *w, bool factors) {
   return made;
 }
 
-// Weights that the model stores, as the derivative of a bias that nothing shares: those that read n
-// read a copy, which has scores of its own. Null: n is none of these.
+// A W that the model stores, such as the gradient of an unshared bias: readers of n read a copy
+// that is computed from private scores. NULL if n is not such a W.
 static Node *own_stored(Graph *to, Copies *c, Node *n) {
   Weights w;
   Node copy = {.op = op_need(to->c, "copy"), .nin = 1, .in = &n, .type = n->type};
@@ -215,7 +217,7 @@ static Node *own_stored(Graph *to, Copies *c, Node *n) {
   return made;
 }
 
-// n, with weights of its own; what all of them are multiplied by stands behind it.
+// n computed from a private W, then multiplied by the dropped factors.
 static Node *own_weights(Graph *to, Node *n, Node **in) {
   Copies *c = to->scratch;
   Weights w;
@@ -238,7 +240,7 @@ static Node *own_weights(Graph *to, Node *n, Node **in) {
   return all;
 }
 
-// Does n read its input in memory: does it move or add up elements singly, or repeat them?
+// Does n read its input in memory, because it scatters, gathers, slices or broadcasts it?
 static bool reads_memory(const Node *n, const Node *in) {
   if (n->op->cls == OpScatter) return true;
   if (n->op->cls == OpMap) return type_count(&in->type) < type_count(&n->type);
@@ -246,8 +248,8 @@ static bool reads_memory(const Node *n, const Node *in) {
   return moves && type_count(&in->type) != type_count(&n->type);
 }
 
-// From which values do maps and moves lead to outputs, to what is updated, and to what is in memory
-// for others, as distances of rows and keys that are shifted?
+// Marks values from which maps and moves lead to outputs, to updates, and to values stored for
+// other kernels.
 static void find_leaves(const Graph *g, bool *leaves) {
   for (int i = 0; i < g->noutputs; i++) leaves[g->outputs[i].node->id] = true;
   for (int i = 0; i < g->nupdates; i++) leaves[g->updates[i].value->id] = true;

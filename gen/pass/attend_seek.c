@@ -1,6 +1,6 @@
-// attend_seek.c: scores that a product weighs by. Its left operand is a power of a map of another
-// product, times or over others; which of the values between are in the kernel with both products,
-// and whether it is attention, attend.c says (fuse).
+// attend_seek.c: finds candidates for attention: a contraction whose left operand is an exponential
+// of a map of another contraction, times per-row or per-element factors. fuse/attend.c decides
+// which of the nodes between join the kernel, and whether it is attention.
 #include "pass.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ bool attend_includes(const AttendSeek *s, const Node *n) {
 bool attend_include(AttendSeek *s, Node *n) {
   if (attend_includes(s, n)) return true;
   if (s->count == kMostNodes)
-    return attend_refuse(s, "it has more operations than a kernel may have");
+    return attend_refuse(s, "it would exceed the node limit of a kernel");
   s->node[s->count++] = n;
   return true;
 }
@@ -64,13 +64,13 @@ int attend_dim(const Maps *m, int tensor, AxisRole role) {
   return found < 0 ? -1 : found;
 }
 
-// ---- from the weights to the power --------------------------------------------------------------
+// ---- from the probabilities to the exponential --------------------------------------------------
 
 static bool is_zero(const Node *n) {
   return node_is_literal(n) && n->attr.value == 0;
 }
 
-// May the power be in input i of n, a step on the way to it?
+// May the exponential be in input i of n, one of the factors applied to it?
 static bool is_heavy(const Node *n, int i) {
   if (n->op->typing == TypeWhere) return i > 0 && is_zero(n->in[3 - i]);
   if (n->op->flags & FlagMul) return true;
@@ -78,7 +78,7 @@ static bool is_heavy(const Node *n, int i) {
   return i == 0 && (converts || n->op->flags & (FlagCopy | FlagDiv));
 }
 
-// Is the power above n? Then the steps to it are noted, from n on.
+// Searches the exponential upwards from n; notes the steps to it, n's first.
 static bool find_power(AttendSeek *s, Node *n, int steps) {
   if (n->op->cls != OpMap || steps == kMostWeighings ||
       !type_same_shape(&n->type, &s->last->in[0]->type))
@@ -96,9 +96,10 @@ static bool find_power(AttendSeek *s, Node *n, int steps) {
   return false;
 }
 
-// ---- from the power to the first product --------------------------------------------------------
+// ---- from the exponential to the first contraction ----------------------------------------------
 
-// Notes the maps of the score's shape that it is made of, and the product that they begin with.
+// Includes the maps of the scores' shape from which the score is computed, and finds their
+// contraction.
 static bool find_product(AttendSeek *s) {
   Node *seen[kMostNodes];
   int count = 0;
@@ -115,7 +116,7 @@ static bool find_product(AttendSeek *s) {
     }
   }
   if (!s->a.product[0]) return attend_refuse(s, NULL);
-  // Of those, what depends on the product, in the order of the graph.
+  // The nodes that depend on that contraction, in the graph's order.
   for (bool news = true; news;) {
     news = false;
     for (int i = 0; i < count; i++)
@@ -129,9 +130,9 @@ static bool find_product(AttendSeek *s) {
   return true;
 }
 
-// ---- both products -----------------------------------------------------------------------------
+// ---- both contractions -------------------------------------------------------------------------
 
-// From the last product to the score that the power is taken of, and to the first product.
+// From the last contraction to the exponential, its score, and the first contraction.
 bool attend_seek(AttendSeek *s) {
   if (!find_power(s, attend_uncopied(s->last->in[0]), 0)) return false;
   Node *x = attend_uncopied(s->a.power->in[0]);
@@ -150,8 +151,8 @@ const Node *attend_product(Node *last) {
   return last->op->cls == OpContract && attend_seek(&s) ? s.a.product[0] : NULL;
 }
 
-// Marks n, if its left operand is made of scores that are known: as WeighsHeads, and other products
-// that it is made of as MakesScores, as those of derivatives.
+// If n's left operand is a map of known scores (attention backward), marks n as WeighsHeads and the
+// other matmuls that the operand depends on as MakesScores.
 static void mark_weights(const Node *n, HeadsUse *use) {
   const Node *left = n->in[0], *seen[kMostNodes] = {reshape_turns(left) ? left->in[0] : left};
   int count = 1;

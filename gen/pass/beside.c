@@ -1,25 +1,26 @@
-// beside.c: products of one left operand become one, their right operands side by side (by init,
-// which is why these must be fixed): it is read once, and one launch fills the GPU better than
-// several. What reads one of them reads a slice of all, which the product's kernel stores apart
-// (tail.c). Their biases, where each has one, are added to all at once: slices are of one value
-// then, and moves alone lead to what reads them, as twins.c wants it.
+// beside.c: merges contractions with the same left operand into one, with concatenated right
+// operands (which must be fixed, because init concatenates them): the operand is read once, and one
+// launch fills the GPU better than several. Readers get slices of the result, which the kernel
+// stores as separate outputs (tail.c). If each contraction has a bias, the biases are concatenated
+// and added before slicing, so that only moves are between the result and its readers, as twins.c
+// requires.
 #include "pass.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { kMostBeside = 8, kAligned = 8 }; // columns of each come in whole vectors
+enum { kMostBeside = 8, kAligned = 8 }; // columns of each are a multiple of the vector width
 
-typedef struct Facts { // of a node, by its id
-  Node *first;         // of the products that it is one of; null: it stays alone
-  Node *made_of;       // the product that it is, or that it is made of by maps of one shape
-  Node *meets;         // of a product: one alike, where maps of one shape combine both
-  Node *joined, *sum;  // of a first one: what took their place; that and their biases
-  Node *reader;        // one that reads it
-  Node *biases;        // of a sum of a product and its bias, where all have one: the first product
-  Node *next;          // another product of the same left operand, after it
-  bool reduced;        // it, or what maps and reshapes make of it, is; by the product itself
-  int level;           // how many that are no maps or moves lead to it
+typedef struct Facts { // by node id
+  Node *first;         // the first of the contractions to be merged with, or NULL
+  Node *made_of;       // the contraction that it is, or from which maps of one shape compute it
+  Node *meets;         // of a contraction: another one with which maps combine it
+  Node *joined, *sum;  // of a first one: the merged contraction; its sum with the biases
+  Node *reader;        // one of its readers
+  Node *biases;        // of a sum with a bias, if all have one: the first contraction
+  Node *next;          // the next contraction with the same left operand
+  bool reduced;        // it, or its maps and reshapes, are reduced in the contraction's epilogue
+  int level;           // number of nodes other than maps and moves on the path to it
 } Facts;
 
 typedef struct Beside {
@@ -27,7 +28,7 @@ typedef struct Beside {
   Facts *of;
 } Beside;
 
-// Could the product be a part of a larger one?
+// Can p be merged with others?
 static bool may_join(const Node *p) {
   if (p->op->cls != OpContract || !p->uses || p->fixed || !p->in[1]->fixed || node_depthwise(p))
     return false;
@@ -66,8 +67,8 @@ static void note_meeting(Beside *s, Node *p, Node *q) {
   if (!b->meets) b->meets = p;
 }
 
-// Where maps combine two products, one has to be there before the other, or both in one thread,
-// which takes two of one width. What waits for more than the products is for a later kernel.
+// If maps combine two contractions, one must be computed first, or both in the same thread, which
+// needs equal widths. A map that also depends on other contractions belongs to a later kernel.
 static void find_meeting(Beside *s, Node *n) {
   Node *of = NULL;
   for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
@@ -80,7 +81,8 @@ static void find_meeting(Beside *s, Node *n) {
   s->of[n->id].made_of = of;
 }
 
-// The products that p is the first of: the one that it meets, or those that meet none.
+// The contractions to be merged with p: the one that it is combined with, or all those that are
+// combined with none.
 static int find_joined(const Beside *s, Node *p, Node **list) {
   const Node *other = s->of[p->id].meets;
   int count = 0;
@@ -92,7 +94,7 @@ static int find_joined(const Beside *s, Node *p, Node **list) {
   return count;
 }
 
-// Does n reduce rows of images, as a product of its own would as it stores them?
+// Does n reduce the pixels of images, which a separate contraction would do in its epilogue?
 static bool reduces_pixels(const Node *n) {
   enum { kImage = 4 }; // dimensions
   int rank = n->op->cls == OpReduce ? n->in[0]->type.rank : 0;
@@ -100,7 +102,8 @@ static bool reduces_pixels(const Node *n) {
 }
 
 static void find_readers(const Graph *g, Beside *s) {
-  Node **last = base_alloc((size_t)g->nnodes, sizeof *last); // product of each left operand
+  // the last contraction, by id of its left operand
+  Node **last = base_alloc((size_t)g->nnodes, sizeof *last);
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     for (int j = 0; n->uses && j < n->nin; j++) {
@@ -122,8 +125,7 @@ static void find_readers(const Graph *g, Beside *s) {
   free(last);
 }
 
-// The sum of product p and its bias, a fixed number for each column, which alone reads p; null:
-// there is none.
+// The sum of contraction p and a fixed per-column bias, which is p's only reader, or NULL.
 static Node *bias_sum(const Beside *s, const Node *p) {
   Node *sum = s->of[p->id].reader;
   if (p->uses != 1 || !sum || !(sum->op->flags & FlagAdd) || sum->nin != 2 || sum->in[0] != p)
@@ -158,7 +160,7 @@ static bool mark(const Graph *g, Beside *s) {
   return found;
 }
 
-// What is fixed comes first: the right operands must be there before the first product.
+// Fixed nodes come first: right operands must precede the first contraction.
 static void fixed_first(Graph *g, Beside *s) {
   Node **all = base_alloc((size_t)g->nnodes, sizeof *all);
   Facts *of = base_alloc((size_t)g->nnodes, sizeof *of);
@@ -187,7 +189,7 @@ static Node *join_second(Graph *to, Node **nodes, int count, int d) {
   return w;
 }
 
-// What takes the place of several: as the first of them, of x and of what is joined.
+// The merged node: like `first`, of x and the concatenated inputs.
 static Node *all_of(Graph *to, const Node *first, Node *x, Node *joined) {
   Node *all = graph_add(to, first->op, 2, (Node *[]){x, joined}, &first->attr, (Node *)first);
   shape_infer(to->c, all);
@@ -203,7 +205,7 @@ static int products_of(const Beside *s, Node *first, Node **list) {
   return count;
 }
 
-// The columns of product p, in `all`, as `node`.
+// The columns of contraction p in `all`, in the place of `node`.
 static Node *part_of(Graph *to, const Beside *s, Node *all, const Node *p, Node *node) {
   Maps m = maps_of(p, 0);
   int d = maps_dim(&m, MapOut, AxisN);

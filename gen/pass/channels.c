@@ -1,19 +1,18 @@
-// channels.c: convolutions over numbers of channels that tiles and copies do not like.
+// channels.c: convolutions over few channels, or odd numbers of them.
 //
-// Few channels, and odd numbers of them in 16 bits, make small copies to shared memory, or none,
-// since these take 4, 8 or 16 bytes, and a kernel's time is that of its copies, whatever their
-// bytes. So a row of an image is read as a row of units of 1 to 16 bytes, each a column of so many
-// channels. Zero channels may stand behind those of a pixel, zeros in front of each row of the
-// filter, so that windows begin where units do. Of all ways the one is taken that costs least, with
-// the zeros that it multiplies and the copy of the image that it reads. Three channels in 16 bits,
-// by windows of 7 x 7 in steps of 2, an odd padding:
+// They would need many small copies to shared memory, or none (asynchronous copies take 4, 8 or 16
+// bytes), and the number of copies determines a kernel's time, whatever their bytes. So a row of an
+// image is viewed as a row of units of 1 to 16 bytes, each a column with that many channels. Zero
+// channels may be appended to each pixel, and zeros inserted before each row of the filter, so that
+// windows begin at units. The way with the lowest cost is taken, including multiplications by zeros
+// and the copy of the image. Three channels in 16 bits, windows of 7 x 7, stride 2, an odd padding:
 //
 //   7 x 7 x 4    a zero channel, a pixel a unit: copies of 8 bytes
 //   7 x 11 x 2   units of 2 out of rows of 3 a pixel, a zero in front: copies of 4 bytes
 //   7 x 4 x 8    a zero channel, units of 2 pixels, one of zeros in front: copies of 16 bytes
 //
-// The gradient by the filter reads the same image; copies go across its k there, and take units of
-// 16 bytes. What it makes is a gradient of the filter in units, of which the filter's is a part.
+// The filter gradient reads the same image; its copies are across k and take units of 16 bytes. The
+// result is a gradient of the filter in units, from which the filter's is sliced.
 #include "pass.h"
 
 #include <math.h>
@@ -21,14 +20,14 @@
 
 // ---- few channels ------------------------------------------------------------------------------
 
-// A convolution, or its gradient by the filter.
+// A convolution, or its filter gradient.
 typedef struct Windows {
   const Type *image;
   const int64_t *filter; // outputs, channels, height, width
-  double positions;      // of all windows of all images
-  int64_t across, size;  // windows of a row of one; bytes of an element
-  bool gradient, turned; // turned: its order changes in any case
-  bool copied;           // and no other kernel makes it so
+  double positions;      // number of windows in all images
+  int64_t across, size;  // windows per image row; bytes of an element
+  bool gradient, turned; // turned: the image's memory order changes in any case
+  bool copied;           // a copy is needed, which no other kernel would do
 } Windows;
 
 static Windows windows_of(const Node *n, Dtype dtype) {
@@ -47,8 +46,8 @@ static Windows windows_of(const Node *n, Dtype dtype) {
 // How the columns of a convolution become columns of units.
 typedef struct Way {
   int64_t channels, unit;      // of a pixel, with zero channels; of a column
-  int64_t lead;                // zeros in front of each row of the filter
-  int64_t width, window;       // of the image and of the filter
+  int64_t lead;                // zeros before each row of the filter
+  int64_t width, window;       // of the image and of the filter, in units
   int64_t stride, left, right; // padding
 } Way;
 
@@ -63,7 +62,7 @@ static Way as_pixels(const Node *n, const Windows *v, int64_t channels) {
                .right = a->pad[3]};
 }
 
-// Do windows begin at multiples of such units, or so many zeros before?
+// Do windows begin at multiples of such units, after inserting w->lead zeros?
 static bool as_units(const Node *n, const Windows *v, int64_t channels, int64_t unit, Way *w) {
   const Attr *a = &n->attr;
   int64_t left = a->pad[1] * channels;
@@ -79,8 +78,8 @@ static bool as_units(const Node *n, const Windows *v, int64_t channels, int64_t 
   return w->width > 0;
 }
 
-// Elements that a copy takes at once; 0: it takes one, or none. Along k, bits tell which taps are
-// outside.
+// Elements per asynchronous copy, or 0 if copies take a single element or none. Along k, the bits
+// of a mask tell which taps are outside the image.
 static int64_t piece_of(const Node *n, const Windows *v, const Way *w) {
   enum { kMostCopied = 16 }; // bytes
   const int64_t *pad = n->attr.pad;
@@ -90,18 +89,19 @@ static int64_t piece_of(const Node *n, const Windows *v, const Way *w) {
   return piece < least || (taps > kMostTaps && !v->gradient) ? 0 : piece;
 }
 
-// Instructions of a thread for an element that comes to shared memory. A gradient may gather them,
-// and each row that it loads waits for memory. A convolution does not, even of the smallest image.
+// Instructions per element loaded to shared memory. A gradient may gather single elements, but each
+// row then waits for memory. A convolution does not gather, even for the smallest image.
 static double element_issue(const Node *n, const Windows *v, const Way *w) {
-  enum { kPieceIssue = 14, kGatherWait = 4 }; // of a copy: 10 to 18 were measured; times, estimated
+  // of a copy: 10 to 18 were measured; factor, estimated
+  enum { kPieceIssue = 14, kGatherWait = 4 };
   int64_t piece = piece_of(n, v, w);
   if (piece) return (double)kPieceIssue / (double)piece;
   return v->gradient ? kGatherIssue * kGatherWait : INFINITY;
 }
 
-// What tells one way from the others: elements that come to shared memory (along k in whole blocks
-// of it), the multiplies, and the image in memory, if it is copied: a launch, as long again until
-// loads have landed, and its bytes.
+// Costs that differ between ways: loads to shared memory (along k in whole blocks),
+// multiplications, and the image, if it is copied: a launch, the same again for latency, and its
+// bytes.
 static double way_seconds(const Graph *to, const Node *n, const Windows *v, const Way *w) {
   const Arch *arch = to->c->options.arch;
   int64_t depth = v->filter[2] * w->window * w->unit;
@@ -121,7 +121,7 @@ static Way best_way(const Graph *to, const Node *n, const Windows *v) {
   Way best = as_pixels(n, v, channels);
   double least = INFINITY;
   for (int64_t c = channels; c <= round_up(channels, most); c++)
-    for (int64_t unit = 1; unit <= most; unit *= 2) { // 1: that of a pixel
+    for (int64_t unit = 1; unit <= most; unit *= 2) { // 1: one pixel
       Way w = as_pixels(n, v, c);
       if (unit > 1 && !as_units(n, v, c, unit, &w)) continue;
       double seconds = way_seconds(to, n, v, &w);
@@ -130,7 +130,7 @@ static Way best_way(const Graph *to, const Node *n, const Windows *v) {
   return best;
 }
 
-// Rows of x, channels last and zeros among them, as `columns` units, `lead` zeros in front.
+// Rows of x, channels last with zero channels, as `columns` units, after `lead` zeros.
 static Node *in_units(Graph *to, Node *x, const Way *w, int64_t lead, int64_t columns) {
   int64_t zeros = w->channels - x->type.dim[1];
   if (zeros) x = graph_move(to, "pad", x, 4, &(Attr){.ends = {0, zeros}});
@@ -149,8 +149,7 @@ static Node *in_units(Graph *to, Node *x, const Way *w, int64_t lead, int64_t co
   return graph_move(to, "permute", last, 4, &(Attr){.dims = {0, 3, 1, 2}});
 }
 
-// Would a kernel that copies this convolution's input be cheaper than loading its floats singly, as
-// often as outputs (of all channels) have taps?
+// Is copying the input cheaper than loading single floats, once per output pixel and tap?
 static bool copy_pays(const Graph *to, const Windows *v) {
   const Arch *arch = to->c->options.arch;
   double loads = v->positions * (double)(v->filter[1] * v->filter[2] * v->filter[3]);
@@ -158,8 +157,8 @@ static bool copy_pays(const Graph *to, const Windows *v) {
   return loads * kGatherIssue / (arch->fp32 / 2) > arch->launch_gap + bytes / arch->dram;
 }
 
-// Floats can be copied singly, but gain where they change their order anyway. Groups stay odd: a
-// zero channel each would have to stand between them.
+// Single floats can be copied; packing them pays only if the memory order changes anyway. Groups
+// are not packed: each would need its own zero channels.
 static bool may_pack(const Graph *to, const Node *n, const Windows *v) {
   enum { kFewBytes = 16 }; // of a pixel
   bool few = v->filter[1] * v->size < kFewBytes;
@@ -167,7 +166,7 @@ static bool may_pack(const Graph *to, const Node *n, const Windows *v) {
   return v->size <= 2 || (v->filter[1] % 2 && v->turned && copy_pays(to, v));
 }
 
-// Of a convolution, or of its gradient by the filter, which then has another shape.
+// Packs n, a convolution or a filter gradient; the latter then has another shape.
 void channels_pack(Graph *to, Node *n, Dtype dtype) {
   Windows v = windows_of(n, dtype);
   if (!may_pack(to, n, &v)) return;
@@ -184,7 +183,7 @@ void channels_pack(Graph *to, Node *n, Dtype dtype) {
   n->attr.pad[1] = w.left, n->attr.pad[3] = w.right;
 }
 
-// Of a packed gradient by the filter, what it is as a part of that: of node n, before.
+// The gradient of node n's filter, sliced from the packed gradient.
 Node *channels_unpack(Graph *to, Node *packed, const Node *n) {
   const int64_t *dim = n->type.dim, *units = packed->type.dim, run = units[1] * units[3];
   if (type_same_shape(&packed->type, &n->type)) return packed;

@@ -1,9 +1,9 @@
-// copies.c: copies of parameters that training updates, of 16 bits or to be rounded to TF32. They
-// live across runs, as the parameters do: `init` makes them, and the kernel that updates a
-// parameter writes its copy, too, so that no step begins with casts.
+// copies.c: copies of trained parameters, in 16 bits or rounded to TF32, that persist across runs
+// like the parameters: `init` makes them, and the kernel that updates a parameter writes its copy,
+// too, so that no step begins with casts.
 #include "pass.h"
 
-// What leaves an entry is made by it.
+// Is n an output or a new value of a state? Then its entry computes it.
 static bool leaves(const Graph *g, const Node *n) {
   for (int i = 0; i < g->noutputs; i++)
     if (g->outputs[i].node == n) return true;
@@ -12,18 +12,18 @@ static bool leaves(const Graph *g, const Node *n) {
   return false;
 }
 
-// The parameter that n casts or copies as it lies, perhaps permuted; null: it does not.
+// The parameter that n casts or copies in its memory order, perhaps permuted, or NULL.
 static Node *cast_of(const Node *n) {
   Node *of = n->op->cls == OpMap && n->op->flags & FlagCopy ? n->in[0] : NULL;
   if (of && node_is_move(of, MovePermute)) of = of->in[0];
   bool param = of && of->updated && of->op->cls == OpSource && of->op->form == SourceParam;
   if (!param) return NULL;
-  const Node *from = n->in[0]; // a copy that lies as it does is there to be rounded: layout.c
+  const Node *from = n->in[0]; // a copy in the same order is there to be rounded: layout.c
   bool lies = type_same_order(&from->type, &n->type) && (from == of || view_same_memory(from));
   return lies || of->type.dtype != n->type.dtype ? of : NULL;
 }
 
-// `n` again, of `in`, in memory as it was.
+// A node like n, with input `in`, in the same memory order.
 static Node *again(Graph *to, Node *n, Node *in) {
   Node *same = graph_add(to, n->op, 1, &in, &n->attr, n);
   same->type = n->type;
@@ -31,8 +31,8 @@ static Node *again(Graph *to, Node *n, Node *in) {
   return same;
 }
 
-// All entries read one copy (Node.subst of the parameter), which lies as the parameter does: where
-// it is, or copied into another order.
+// All entries read one copy (Node.subst of the parameter), in the parameter's memory order; it is
+// read in place or copied to another order.
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
   n->type = node->type;
@@ -63,7 +63,7 @@ static void update_with(Graph *g, Node *copy) {
   }
 }
 
-// Needs: orders; entries that share nothing but sources and what is fixed.
+// Needs: memory orders; entries that share only sources and fixed values.
 Graph *copies_follow(Graph *g) {
   g = graph_rebuild(g, rewrite, g);
   for (int i = 0, count = g->nnodes; i < count; i++)

@@ -1,10 +1,10 @@
-// gain_values.c: what a value costs on the GPU at hand, in seconds: to copy, to read, to compute
-// again, from a table.
+// gain_values.c: what a value costs on the target GPU, in seconds: to copy, to read, to recompute,
+// to read from a table.
 #include "pass.h"
 
 #include <math.h>
 
-enum { kSector = 32 }; // bytes of memory that a single element moves
+enum { kSector = 32 }; // bytes of memory traffic for a single element
 
 double gain_dram(const Arch *arch, double bytes) {
   return bytes / arch->dram;
@@ -24,7 +24,7 @@ double gain_of_copy(const Arch *arch, const Type *t) {
   return arch->launch_gap + gain_dram(arch, 2. * (double)type_bytes(t));
 }
 
-// Is it cheaper to store elements singly, as a kernel makes them, than to copy them into order?
+// Is storing elements singly, uncoalesced, cheaper than a separate copy?
 bool gain_scatters(const Arch *arch, const Type *t) {
   double bytes = (double)type_count(t) * kSector;
   return gain_l2(arch, bytes) < gain_of_copy(arch, t);
@@ -39,7 +39,7 @@ bool gain_again(const Arch *arch, const Node *map) {
   return gain_again_work(arch, map, map->op->flops);
 }
 
-// How often neighbouring elements of `reader`, of which a block has so many, read one of t.
+// How many neighbouring elements of `reader`, in one block, read the same element of t.
 static double read_together(const Type *t, const Type *reader) {
   const double block = 2048;
   double run = 1, apart = 1;
@@ -52,7 +52,7 @@ static double read_together(const Type *t, const Type *reader) {
 }
 
 bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double reads, double work) {
-  const double load = 4; // operations that take as long as reading an element: an estimate
+  const double load = 4; // operations that cost as much as loading an element: an estimate
   double bytes = (double)type_count(t) * 4, read = reads * 4 / read_together(t, reader);
   bool stays = bytes < (double)arch->l2 / 2;
   double seconds = gain_compute(arch, reads * load) + gain_dram(arch, bytes) +
@@ -60,10 +60,12 @@ bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double r
   return seconds < gain_compute(arch, reads * work);
 }
 
-// A product has a tile for each channel, whose other rows and columns it multiplies for nothing.
+// As a contraction, a filter gradient has a tile per channel, of which it uses only a few rows and
+// columns.
 bool gain_taps(const Arch *arch, const Node *filter) {
-  enum { kRows = 16, kColumns = 64, kWords = 8, kProduct = 15, kKernel = 3 }; // of launches
-  const double reached = 0.33; // of the fp32 rate by such tiles, as their model says
+  // kProduct, kKernel: in launches
+  enum { kRows = 16, kColumns = 64, kWords = 8, kProduct = 15, kKernel = 3 };
+  const double reached = 0.33; // fraction of the fp32 rate by such tiles, according to their model
   const Type *g = &filter->in[0]->type;
   double taps = (double)(filter->type.dim[2] * filter->type.dim[3]);
   double columns = kColumns * ceil(taps / kColumns), kernels = ceil(taps / kWords);

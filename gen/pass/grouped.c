@@ -1,18 +1,18 @@
-// grouped.c: convolutions in groups of few channels. Some groups become one, whose filters are zero
-// outside their own group: reading a few bytes of each pixel would cost a sector of memory, a few
-// columns of outputs a tile of them; multiplies with zeros cost less.
+// grouped.c: convolutions in groups of few channels. Several groups become one, whose filters are
+// zero outside their own group: loading a few bytes of each pixel would cost a whole sector, and a
+// few output columns a whole tile; multiplications by zero are cheaper.
 //
-// The gradient by the filter has a tile for each group, of which it needs a few rows and columns.
-// That of several groups together fills tiles, and has those of the groups on its diagonal.
+// The filter gradient has a tile per group, of which it uses only a few rows and columns. Several
+// groups together fill tiles; the gradients of the groups are on the diagonal of the result.
 #include "pass.h"
 
 #include <string.h>
 
-// How many groups become one: what needs the fewest multiplies of those that fill a sector of each
-// pixel, or else come nearest to it. The gradient by the image has channels as columns, and outputs
+// How many groups to merge: the number with the fewest multiplications among those that fill a
+// sector per pixel, or come nearest. In the data gradient, channels are columns, and outputs are
 // along k.
 static int64_t groups_to_pack(const Node *n, Dtype dtype) {
-  enum { kSector = 32, kColumns = 16, kMostPacked = 16 }; // bytes; the least that a tile has
+  enum { kSector = 32, kColumns = 16, kMostPacked = 16 }; // bytes; narrowest tile
   const int64_t *w = n->in[1]->type.dim, groups = n->attr.groups;
   bool data = n->op->form == FormConvData;
   int64_t columns = data ? w[1] : w[0] / groups, along = data ? w[0] / groups : w[1];
@@ -27,7 +27,7 @@ static int64_t groups_to_pack(const Node *n, Dtype dtype) {
   return best;
 }
 
-// (O, C, R, S) as (O, packed * C, R, S): zero but for the channels of the own group.
+// (O, C, R, S) as (O, packed * C, R, S): zero except for the channels of the filter's own group.
 static Node *pack_filter(Graph *to, Node *w, int64_t groups, int64_t packed) {
   const int64_t *dim = w->type.dim, channels = dim[1], taps = dim[2] * dim[3];
   int64_t left = groups / packed, outputs = dim[0] / groups;
@@ -46,14 +46,13 @@ static Node *pack_filter(Graph *to, Node *w, int64_t groups, int64_t packed) {
   return graph_move(to, "reshape", joined, 4, &filter);
 }
 
-// ---- the gradient by the filter -----------------------------------------------------------------
+// ---- filter gradient ----------------------------------------------------------------------------
 
-// Seconds for the gradient with the groups of n, `packed` of them together: tiles of as many rows
-// and columns as 128 bytes hold, since operands lie across k; copies of less than 16 bytes take as
-// many times as long.
+// Seconds of the gradient with `packed` groups merged: tiles have as many rows and columns as 128
+// bytes hold, since operands are across k; copies of less than 16 bytes take proportionally longer.
 static double gradient_seconds(const Graph *to, const Node *n, int64_t size, int64_t packed) {
   enum { kCopy = 16 };         // bytes
-  const double reached = 0.25; // of the peak, by such tiles, as their model says
+  const double reached = 0.25; // fraction of peak by such tiles, according to their model
   const Arch *arch = to->c->options.arch;
   const Type *g = &n->in[0]->type;
   int64_t side = kRowBytes / size, groups = n->attr.groups, outputs = n->type.dim[0] / groups;
@@ -66,7 +65,7 @@ static double gradient_seconds(const Graph *to, const Node *n, int64_t size, int
   return 2 * multiplies / (reached * rate) * (least < kCopy ? (double)kCopy / (double)least : 1);
 }
 
-// A kernel more, of two launches' time, takes from it what is of the groups.
+// Merging needs an extra kernel, of two launches' time, that extracts the diagonal.
 static int64_t gradients_to_pack(const Graph *to, const Node *n, Dtype dtype) {
   int64_t size = (int64_t)dtype_size(dtype), groups = n->attr.groups, best = 1;
   double least = gradient_seconds(to, n, size, 1) - 2 * to->c->options.arch->launch_gap;
@@ -78,7 +77,7 @@ static int64_t gradients_to_pack(const Graph *to, const Node *n, Dtype dtype) {
   return best;
 }
 
-// The position along dimension `dim`; the others are of size 1.
+// Positions along dimension `dim`; the other dimensions have size 1.
 static Node *places(Graph *to, int dim, int64_t size, Node *like) {
   Node *n = graph_add(to, op_need(to->c, "index"), 0, NULL, &(Attr){.axis = dim}, like);
   n->type = type_make(DtI32, 6, (int64_t[]){1, 1, 1, 1, 1, 1});
@@ -109,7 +108,7 @@ static Node *split_groups(Graph *to, Node *packed, const Node *n) {
 
 // (O, packed * C, R, S) as (O, C, R, S): each group's own channels.
 Node *groups_unpack(Graph *to, Node *packed, const Node *n) {
-  enum { kOfOutputs = 1, kOfChannels = 3 }; // dimensions: the group among those that are one
+  enum { kOfOutputs = 1, kOfChannels = 3 }; // dimensions for the group within a merged one
   int64_t count = n->attr.groups / packed->attr.groups, uses = packed->uses;
   packed->uses = 1;
   Node *all = split_groups(to, packed, n), *of[2], *in[3] = {NULL, all};
@@ -130,11 +129,11 @@ Node *groups_unpack(Graph *to, Node *packed, const Node *n) {
 
 // ---- both ---------------------------------------------------------------------------------------
 
-// Of a convolution, or of its gradient by the filter, which then has another shape.
+// Packs n, a convolution or a filter gradient; the latter then has another shape.
 void groups_pack(Graph *to, Node *n, Dtype dtype) {
   bool gradient = n->op->form == FormConvFilter;
   bool depthwise = gradient ? n->type.dim[1] == 1 && n->type.dim[0] == n->attr.groups
-                            : node_depthwise(n); // taps.c, or a window of its own
+                            : node_depthwise(n); // taps.c, or the window template
   if (depthwise || n->attr.groups == 1) return;
   int64_t packed = gradient ? gradients_to_pack(to, n, dtype) : groups_to_pack(n, dtype);
   if (packed == 1) return;

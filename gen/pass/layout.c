@@ -1,8 +1,8 @@
-// layout.c: how each value lies in memory. Images are N C H W at the border, as users have them,
-// and channels last inside: a convolution then reads runs of channels. Where a value must change
-// dtype or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
-// Convolutions over few or odd channels (channels.c) and products with vectors (vector.c) are
-// written anew on the way.
+// layout.c: the memory order of each value. Images are N C H W at the border, as users have them,
+// and channels last inside, so that a convolution reads runs of channels. If a value must change
+// dtype or order, a `copy` is inserted, which fuse makes a prologue or an epilogue if possible.
+// Convolutions over few or odd channels (channels.c) and matrix-vector products (vector.c) are
+// rewritten on the way.
 #include "pass.h"
 
 #include <string.h>
@@ -19,13 +19,13 @@ static void set_order(Type *t, const uint8_t *order) {
   memcpy(t->order, order, (size_t)t->rank);
 }
 
-// Is n the result of a reduction in another shape, for one reader?
+// Is n a reshape of a reduction's result, with one reader?
 static bool is_seen_reduced(const Node *n) {
   return node_is_move(n, MoveReshape) && n->uses == 1 && n->in[0]->op->cls == OpReduce &&
          view_same_memory(n);
 }
 
-// n itself, when it lies as asked; else a copy of it that does (Node.subst: the last one made).
+// n itself if it has this dtype and order, else a copy (Node.subst: the last one made).
 static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   Type t = n->type;
   t.dtype = dtype;
@@ -35,7 +35,8 @@ static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
     n->type = t;
     return n;
   }
-  if (is_seen_reduced(n) && type_same_order(&t, &n->type)) { // its kernel converts the result
+  // the reduction's kernel converts the result
+  if (is_seen_reduced(n) && type_same_order(&t, &n->type)) {
     Node *in = as(to, n->in[0], dtype, n->in[0]->type.order);
     Node *view = graph_add(to, n->op, 1, &in, &n->attr, n);
     view->type = t;
@@ -54,22 +55,22 @@ static bool reorders(const Node *n) {
   return n->op->cls == OpMove && (n->op->form == MoveReshape || n->op->form == MovePermute);
 }
 
-// What one step of each dimension of a reshape or permutation is in the memory of its input; those
-// of size 1 stay before the dimension that follows them, as that of a stack may be innermost.
+// The stride of each dimension of a reshape or permutation in its input's memory. Size-1 dimensions
+// take the stride of the next dimension.
 static void strides_in_place(const Node *n, int64_t *stride) {
   const Type *from = &n->in[0]->type, *to = &n->type;
   int64_t in[MaxRank], below_to = 1, below = 1;
   type_strides(from, in);
   for (int i = to->rank - 1, d = from->rank - 1; i >= 0; below_to *= to->dim[i--]) {
     while (d > 0 && below * from->dim[d] <= below_to) below *= from->dim[d--];
-    if (to->dim[i] == 1) // d is -1 where the input has no dimensions
+    if (to->dim[i] == 1) // d is -1 if the input has no dimensions
       stride[i] = i + 1 < to->rank ? stride[i + 1] : 0;
     else
       stride[i] = n->op->form == MovePermute ? in[n->attr.dims[i]] : in[d] * (below_to / below);
   }
 }
 
-// The type of a reshape or permutation, in the order that its elements have where they come from.
+// The type of a reshape or permutation, in the order of its input's memory.
 static Type in_place(const Node *n) {
   Type t = n->type;
   int64_t stride[MaxRank];
@@ -94,10 +95,11 @@ static int last_dim(const Type *t) { // larger than 1; -1: there are no dimensio
   return d;
 }
 
-// A moved value stays in the order it has, so that what makes it can store it in runs: an image
-// whose channels are last, maybe with its pixels as one dimension; rows (of the last dimension)
-// that lie in one piece; and what has more dimensions than these and becomes one of them yet. Else
-// it is row-major.
+// A moved value keeps its order, so that its producer can store it coalesced, if
+// - it is a channels-last image, perhaps with pixels as one dimension,
+// - its last dimension is innermost, or
+// - it has more than 4 dimensions, and may yet become one of these.
+// Otherwise it is row-major.
 static void keep_order(Node *n) {
   static const uint8_t pixels[3] = {0, 2, 1};
   Type kept = in_place(n), image = n->type;
@@ -108,7 +110,8 @@ static void keep_order(Node *n) {
     n->type = kept;
 }
 
-// What is gathered lies as the table does, with the dimensions of ids in the place of the axis.
+// A gather's result has the table's order, with the dimensions of the indices in the place of the
+// axis.
 static void order_of_table(Node *n) {
   const Type *table = &n->in[0]->type;
   int axis = (int)n->attr.axis, ids = n->in[1]->type.rank, at = 0;
@@ -119,19 +122,19 @@ static void order_of_table(Node *n) {
   }
 }
 
-// Dimension `last` innermost, the others as they are counted.
+// Dimension `last` innermost, the others in row-major order.
 static void set_last(Type *t, int last) {
   for (int d = 0, at = 0; d < t->rank; d++)
     if (d != last) t->order[at++] = (uint8_t)d;
   t->order[t->rank - 1] = (uint8_t)last;
 }
 
-// Has it a number for each channel of a picture, the same at all places?
+// Is it one number per channel of a picture?
 static bool of_channels(const Type *t) {
   return t->rank == 4 && t->dim[1] > 1 && t->dim[2] * t->dim[3] == 1;
 }
 
-// Is n made of nothing in memory that is as large, as of positions and labels? Any order suits it.
+// Is n computed from smaller values and positions only? Then any order suits it.
 static bool suits_any(const Node *n, const bool *any) {
   bool suits = n->op->cls == OpMap || node_is_computed(n);
   for (int i = 0; i < n->nin && suits; i++)
@@ -139,8 +142,8 @@ static bool suits_any(const Node *n, const bool *any) {
   return suits;
 }
 
-// The order that suits n, from those of its inputs: of the largest one of its rank, the first that
-// has an order. any: by id of what n was made of, `node`, those that any order suits. CLASS
+// Chooses n's order from its inputs: that of the largest one of its rank, the first that prefers an
+// order. any: by id of the old node's inputs, those that any order suits. CLASS
 static void choose_order(Node *n, const Node *node, const bool *any) {
   Type *t = &n->type;
   if (n->op->cls == OpWindow) {
@@ -154,7 +157,8 @@ static void choose_order(Node *n, const Node *node, const bool *any) {
   bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce || n->op->cls == OpScan ||
                n->op->cls == OpSelect ||
                (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MoveRoll);
-  int64_t most = -1; // of the largest: of one that any order suits, or that is moved, at the last
+  // of the best input; preferred: one with an order of its own, then one that is not a move
+  int64_t most = -1;
   for (int i = 0; keeps && i < n->nin; i++) {
     const Type *in = &n->in[i]->type;
     int64_t weight = 4 * type_count(in) + 2 * !any[node->in[i]->id] + !reorders(n->in[i]);
@@ -167,7 +171,8 @@ static void choose_order(Node *n, const Node *node, const bool *any) {
   if (node_is_move(n, MoveGather)) order_of_table(n);
 }
 
-// A move whose elements lie as its input's: itself, or where others read it a twin (Node.subst).
+// A move with its input's memory order: `move` itself, or a twin if it has other readers
+// (Node.subst).
 static Node *moved_in_place(Graph *to, Node *move) {
   Type type = in_place(move);
   if (move->uses <= 1 || type_same_order(&type, &move->type)) {
@@ -184,15 +189,15 @@ static Node *moved_in_place(Graph *to, Node *move) {
   return twin;
 }
 
-// Along which dimension of operand i would attention copy a head's elements? `last`: n weighs
-// values; -1: it copies none.
+// The dimension of operand i along which attention copies head elements, or -1 if it copies none.
+// `last`: n is the second contraction.
 static int head_dim(const Node *n, int i, bool last) {
   int rank = n->in[i]->type.rank;
   if (last) return i == MapB ? rank - 1 : -1;
   return i == MapA ? rank - 1 : rank - 2;
 }
 
-// x in that order; what a permutation moves is, so that others share the copy.
+// x in that order; below a permutation, the permuted value is copied, so that others can share it.
 static Node *heads_as(Graph *to, Node *x, Dtype dtype, const uint8_t *order) {
   if (!node_is_move(x, MovePermute)) return as(to, x, dtype, order);
   uint8_t below[MaxRank];
@@ -206,7 +211,7 @@ static Node *heads_as(Graph *to, Node *x, Dtype dtype, const uint8_t *order) {
   return moved;
 }
 
-// Does a copy in that order suit attention, which reads it in pieces of 4 bytes?
+// Would attention copy x, once reordered, in pieces of 4 bytes?
 static bool lies_across(const Node *x, int along, Dtype dtype) {
   enum { kMostDepth = 256, kPiece = 4 };
   int64_t size = along < 0 ? 0 : x->type.dim[along];
@@ -214,8 +219,8 @@ static bool lies_across(const Node *x, int along, Dtype dtype) {
          !is_innermost(&x->type, along);
 }
 
-// Heads of a product that may become attention, whose elements do not lie side by side, are copied
-// so, if that takes less than scores would take in memory. False: they would take less.
+// Copies heads of possible attention to an order with contiguous elements, if that costs less than
+// storing scores. False if storing scores is cheaper.
 static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
   const Arch *arch = to->c->options.arch;
   const Type *scores = last ? &n->in[0]->type : &n->type;
@@ -226,7 +231,8 @@ static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
     if (!lies_across(n->in[i], along[i], dtype)) along[i] = -1;
     if (along[i] >= 0) seconds += gain_of_copy(arch, &n->in[i]->type) - arch->launch_gap;
   }
-  if (seconds > 2 * gain_of_copy(arch, scores)) return false; // as scores and as weights
+  // once as scores, once as probabilities
+  if (seconds > 2 * gain_of_copy(arch, scores)) return false;
   for (int i = 0; i < 2; i++) {
     if (along[i] < 0) continue;
     Type wanted = n->in[i]->type;
@@ -237,13 +243,12 @@ static bool place_heads(Graph *to, Node *n, Dtype dtype, bool last) {
   return true;
 }
 
-// Does nobody but nngen read and write what training updates?
+// Are trained parameters read and written only by nngen?
 static bool owns_parameters(const Graph *g) {
   return g->c->options.trains && !g->c->options.embeds && is_fused(g);
 }
 
-// Is x a parameter that warp groups would read in TF32? Where what updates it can write its copy,
-// too.
+// Is x a parameter that wgmma would read as TF32, and that can have a rounded copy?
 static bool read_by_groups(const Graph *to, const Node *n, const Node *x) {
   const Node *of = reorders(x) && view_same_memory(x) ? x->in[0] : x;
   bool param = of->op->cls == OpSource && of->op->form == SourceParam;
@@ -257,7 +262,7 @@ static bool lies_along_k(const Maps *m, int tensor, const Type *t) {
   return maps_uses(&m->dim[tensor][t->order[d]], m, AxisK);
 }
 
-// They cut it to TF32 then: is it to be rounded? Of products that are large enough.
+// Should operand x be pre-rounded to TF32 (wgmma truncates)? Only for large products.
 static bool wants_rounded(const Graph *to, const Node *n, int operand, const Node *x) {
   const int64_t least = 64;
   if (!read_by_groups(to, n, x)) return false;
@@ -266,8 +271,8 @@ static bool wants_rounded(const Graph *to, const Node *n, int operand, const Nod
          lies_along_k(&m, operand, &x->type);
 }
 
-// Warp groups read TF32 along k alone. The dimension of k, if turning a parameter that lies across
-// it takes less than they save; else -1.
+// wgmma reads TF32 operands only along k. The dimension of k, if transposing the parameter costs
+// less than wgmma saves, else -1.
 static int turned_to_k(const Graph *to, const Node *n, int operand, const Node *x) {
   const Arch *arch = to->c->options.arch;
   if (!read_by_groups(to, n, x)) return -1;
@@ -278,7 +283,7 @@ static int turned_to_k(const Graph *to, const Node *n, int operand, const Node *
   return along || saved < gain_of_copy(arch, &x->type) ? -1 : maps_dim(&m, operand, AxisK);
 }
 
-// A copy that lies as x does: sched.c has it rounded, if a warp group reads it.
+// A copy in x's order: sched.c has it rounded, if wgmma reads it.
 static Node *rounded(Graph *to, Node *x) {
   Node *copy = x->subst;
   if (copy && copy->type.dtype == x->type.dtype && type_same_order(&copy->type, &x->type))
@@ -288,18 +293,18 @@ static Node *rounded(Graph *to, Node *x) {
   return copy;
 }
 
-// The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
-// convolution may be packed first.
+// Gives both operands of a contraction the same dtype, with the summed dimension innermost. Those
+// of a convolution may be packed first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
   int64_t groups = n->attr.groups;
   if (n->op->form != FormMatmul) groups_pack(to, n, dtype);
-  bool packed = n->attr.groups != groups; // a gradient is unpacked in one way
+  bool packed = n->attr.groups != groups; // a gradient is unpacked in only one way
   if (n->op->form == FormConv || (n->op->form == FormConvFilter && !packed))
     channels_pack(to, n, dtype);
   for (int i = 0; i < 2; i++) {
     Node *x = n->in[i];
     int last = i == MapB && node_depthwise(n) ? 0 : n->op->last[i];
-    // Where nothing is asked, an operand is read in any order.
+    // Operands of a matmul may have any order.
     if (last < 0 && reorders(x)) x = moved_in_place(to, x);
     if (last < 0 && i == MapB && x->fixed) last = x->type.rank - 2; // k
     if (last < 0) last = turned_to_k(to, n, i, x);
@@ -315,9 +320,9 @@ bool layout_row_major(const Type *t) {
   return !memcmp(plain.order, t->order, sizeof t->order[0] * (size_t)t->rank);
 }
 
-// Where a permutation of n is reshaped, so that dimensions become one that lie apart in n (heads,
-// back among the channels): n in the order that makes both views of its memory. A product that is
-// read so alone stores the moved value itself.
+// If a reshape of a permutation of n joins dimensions that are not adjacent in n (heads back to
+// channels): gives n the order in which both are views. A contraction without other readers stores
+// the permuted value itself instead.
 static void order_for_reshape(Node *reshape) {
   Node *permute = reshape->in[0], *n = permute->in[0], *stored[1 + kMostParts] = {n};
   bool moves = node_is_move(permute, MovePermute);
@@ -328,23 +333,23 @@ static void order_for_reshape(Node *reshape) {
       permute->attr.dims[rank - 1] != rank - 1 || reshape->type.rank >= rank)
     return;
   for (int i = 0; concat && i < n->nin; i++) { // to be written in place
-    if (n->in[i]->op->cls == OpSource) return; // it lies as it is given
+    if (n->in[i]->op->cls == OpSource) return; // its order is given
     stored[count++] = n->in[i];
   }
   for (int i = 0; i < count; i++)
     for (int d = 0; d < rank; d++) stored[i]->type.order[d] = (uint8_t)permute->attr.dims[d];
 }
 
-// Is n a permutation that leaves the last dimension where it is, maybe seen with another shape?
+// Is n a permutation that keeps the last dimension, or a reshape of one?
 static bool keeps_last(const Node *n) {
   if (node_is_move(n, MoveReshape)) n = n->in[0];
   int last = n->type.rank - 1;
   return node_is_move(n, MovePermute) && n->attr.dims[last] == last;
 }
 
-// Where a concat of permuted parts is reshaped, so that dimensions become one that lie apart in
-// these: it and its parts are row-major (`plain`, by id), which makes that a view; what makes the
-// parts stores them so.
+// If a reshape of a concat of permuted parts joins dimensions that are not adjacent in the parts:
+// the concat and its parts become row-major (`plain`, by id), so that the reshape is a view; their
+// producers store them so.
 static void plain_for_reshape(const Node *reshape, bool *plain) {
   const Node *n = reshape->in[0];
   bool concat = node_is_move(n, MoveConcat) && n->nin <= kMostParts;
@@ -353,15 +358,16 @@ static void plain_for_reshape(const Node *reshape, bool *plain) {
   for (int i = 0; parts && i < n->nin; i++) plain[n->id] = plain[n->in[i]->id] = true;
 }
 
-// Filters that training updates, and states like them, lie as products read and make them.
+// Trained filters, and states of their shape (moments), have the order in which contractions read
+// them.
 static bool suits_products(const Graph *g, const Node *n) {
   return owns_parameters(g) && n->op->cls == OpSource && n->updated && n->type.rank == 4;
 }
 
-typedef struct Layout { // by id in the graph before
+typedef struct Layout { // by old id
   HeadsUse *use;
-  bool *plain; // row-major
-  bool *any; // suits_any()
+  bool *plain; // must be row-major
+  bool *any; // result of suits_any()
 } Layout;
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
@@ -378,7 +384,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     HeadsUse *use = layout->use, own = use[node->id];
     place_operands(to, n, prec_operand(n));
     const Node *scores = own == WeighsHeads ? attend_product(node) : NULL;
-    if (own && scores && !use[scores->id]) use[node->id] = NoHeads; // they are in memory
+    if (own && scores && !use[scores->id]) use[node->id] = NoHeads; // the scores are stored
     if (use[node->id] && !place_heads(to, n, prec_operand(n), own == WeighsHeads))
       use[node->id] = NoHeads;
     if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
@@ -397,8 +403,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return n;
 }
 
-// A value that leaves the graph: each as it is `wanted`, in memory of its own. `taken`: another has
-// it. A source is where it is given.
+// The node to store as an output of type `wanted`, in memory of its own. taken: n is already the
+// storage of another output. Sources are copied.
 static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
   bool reshape = node_is_move(n, MoveReshape);
   bool plain = layout_row_major(wanted);
@@ -406,7 +412,8 @@ static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
       n->in[0]->op->cls == OpMap) {
     const Type *from = &n->in[0]->type;
     Type type = type_make(wanted->dtype, from->rank, from->dim);
-    Node *turned = at_border(g, n->in[0], &type, true); // where other maps are; a view follows
+    // fused with other maps; a view of it follows
+    Node *turned = at_border(g, n->in[0], &type, true);
     Node *view = graph_add(g, n->op, 1, &turned, &n->attr, n);
     view->type = *wanted;
     return view;
@@ -426,7 +433,7 @@ static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdat
   return false;
 }
 
-// Needs: dtypes. Gives: Type.order of every value, copies where dtype or order must change.
+// Needs: dtypes. Produces Type.order of every value, and copies if dtype or order must change.
 void layout_pass(Compiler *c) {
   bool fused = is_fused(c->graph);
   if (fused) c->graph = norms_follow(beside_join(c->graph));
@@ -458,7 +465,7 @@ void layout_pass(Compiler *c) {
     u->value->entry = u->entry;
     u->value->updated = true;
   }
-  g = c->nentries > 1 ? graph_split(g) : g; // copies made here are shared yet
+  g = c->nentries > 1 ? graph_split(g) : g; // copies made here are still shared by entries
   if (c->nentries > 1) share_fixed(g);
   c->graph = graph_copy(owns_parameters(g) ? copies_follow(g) : g);
 }

@@ -1,13 +1,14 @@
-// norms.c: a product whose left operand is a norm of rows, (x - m) r g + b, of what another product
-// makes. It multiplies x itself, by weights that g is a part of, and the norm follows:
-//   ((x - m) r g + b) w = r (x w') + (b w summed over k),   w' = g w less its mean over k
-// for x less its mean by any weights is x by these weights less theirs. w' and the sum are fixed,
-// and computed by init. The kernel that makes x joins the statistics of its rows at its end
-// (Node.foot), so that the norm is no kernel of its own.
+// norms.c: a contraction whose left operand is a norm of rows, (x - m) r g + b, of another
+// contraction's result x. It multiplies x itself by weights into which g is folded, and the norm is
+// applied afterwards:
+//   ((x - m) r g + b) w = r (x w') + (b w summed over k),   w' = g w minus its mean over k
+// Subtracting the mean of x is the same as subtracting the weights' mean over k. w' and the sum are
+// fixed and computed by init. The kernel that computes x also reduces the statistics of its rows
+// (Node.foot), so that the norm needs no kernel.
 //
-// Where m is large beside the deviation, products cancel. But x has been rounded by then, in the
-// type that the product reads, and its error grows alike. tf32 would only round it there, so that
-// such products keep their norms.
+// If |m| is large relative to the deviation, the result suffers cancellation. But x has already
+// been rounded to the dtype of the operand, and that error grows in the same way. With tf32, x
+// would only be rounded here, so such contractions keep their norms.
 #include "pass.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ typedef struct Factor {
   bool below; // it divides
 } Factor;
 
-// x, or 1, times values of rows and values of columns.
+// x, or 1, times per-row and per-column factors.
 typedef struct Term {
   bool has_x;
   double sign;
@@ -28,7 +29,7 @@ typedef struct Term {
   int nrows, ncolumns;
 } Term;
 
-typedef struct Norm { // of rows: the sum of its terms
+typedef struct Norm { // of rows: a sum of terms
   Node *made, *x;
   Term term[kMostSummands];
   int count;
@@ -37,12 +38,12 @@ typedef struct Norm { // of rows: the sum of its terms
 typedef enum Statistic { NoStatistic, RowSum, RowSquares, RowVariance } Statistic;
 
 typedef struct Norms { // by node id
-  Norm **of;           // of a product's left operand; null: it is none
+  Norm **of;           // of a contraction's left operand, or NULL
   Statistic *statistic;
-  bool *reduced; // along its last dimension, alone or squared
+  bool *reduced; // a row statistic of it is computed
 } Norms;
 
-// ---- what is a norm -----------------------------------------------------------------------------
+// ---- matching norms -----------------------------------------------------------------------------
 
 static int64_t last_axis(const Node *n) {
   return 1ll << (n->type.rank - 1);
@@ -50,7 +51,7 @@ static int64_t last_axis(const Node *n) {
 static bool is_map(const Node *n, unsigned flags) {
   return n->op->cls == OpMap && n->op->flags & flags && dtype_is_float(n->type.dtype);
 }
-// What a sum along the last dimension is of x, if it is a statistic; *x: of what.
+// If n is a statistic along the last dimension: its kind, and *x, the value that it is of.
 static Statistic statistic_of(const Node *n, Node **x) {
   if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd) || !n->in[0]->type.rank ||
       n->attr.axes != last_axis(n->in[0]) || !dtype_is_float(n->in[0]->type.dtype))
@@ -61,7 +62,7 @@ static Statistic statistic_of(const Node *n, Node **x) {
   return *x = y->in[0], RowSquares;
 }
 
-// One value for each row of `like`: of its shape, but with one column.
+// Has n one value per row of `like`: its shape, with one column?
 static bool is_row(const Node *n, const Node *like) {
   const Type *t = &n->type, *all = &like->type;
   if (node_is_literal(n)) return true;
@@ -84,7 +85,7 @@ static bool scale_term(Term *t, Node *n, bool below, const Node *like) {
 
 static bool add_terms(const Norms *s, Norm *norm, Node *n, double sign);
 
-// The terms of `of`, times or divided by n.
+// Adds the terms of `of`, times or divided by n.
 static bool add_scaled(const Norms *s, Norm *norm, Node *of, Node *n, bool below, double sign) {
   int first = norm->count;
   if (!is_row(n, norm->made) && !is_column(n, norm->made)) return false;
@@ -100,7 +101,7 @@ static bool add_term(Norm *norm, const Term *t) {
   return true;
 }
 
-// Adds the terms that n is a sum of; false: it is something else.
+// Adds the terms whose sum is n; false if n is not such a sum.
 static bool add_terms(const Norms *s, Norm *norm, Node *n, double sign) {
   const Node *made = norm->made;
   if (is_row(n, made) || is_column(n, made)) {
@@ -124,9 +125,10 @@ static bool add_terms(const Norms *s, Norm *norm, Node *n, double sign) {
   return add_scaled(s, norm, n->in[1 - scale], n->in[scale], false, sign);
 }
 
-// ---- where it can follow the product ------------------------------------------------------------
+// ---- where the norm can follow ------------------------------------------------------------------
 
-// The product that makes x, by maps of its shape, and whose kernel can join what its rows have.
+// The contraction from which maps of x's shape compute x, and whose kernel can reduce its rows, or
+// NULL.
 static const Node *made_by(const Node *x) {
   const Node *latest = NULL;
   if (x->op->cls == OpContract) {
@@ -144,7 +146,7 @@ static const Node *made_by(const Node *x) {
   return latest;
 }
 
-// Is n a product of rows with a fixed matrix?
+// Is n a contraction of rows with a fixed matrix?
 static bool takes_rows(const Node *n) {
   if (n->op->cls != OpContract || n->fixed || !n->in[1]->fixed || n->in[1]->type.rank != 2 ||
       n->precision == PrecTf32 || maps_phases(n) > 1)
@@ -156,10 +158,9 @@ static bool takes_rows(const Node *n) {
          maps_dim(&m, MapOut, AxisN) == n->type.rank - 1 && m.rank[MapB] == 2;
 }
 
-// Do all tiles of the product that makes x find room at once? Where blocks follow each other, the
-// end of one, which statistics make long, holds the next one up: the block's projection with the
-// norm behind it took 97 us at batch 8 on an H200, 72 us apart; at batch 1 both took as long as
-// one.
+// Do all tiles of the contraction that computes x fit in one wave? With more, the longer epilogue
+// delays the following blocks: the block's projection with the norm after it took 97 us at batch 8
+// on an H200, 72 us unfused; at batch 1 both took the same time.
 static bool has_room(const Node *x, const Arch *arch) {
   enum { kTile = 128 * 128, kBlocks = 2 }; // outputs, blocks of an SM
   return type_count(&x->type) <= (int64_t)arch->sms * kBlocks * kTile;
@@ -174,7 +175,7 @@ static Norm *norm_of(const Norms *s, const Graph *g, Node *made, Dtype dtype) {
   return made_here && has_room(norm->x, g->c->options.arch) ? norm : NULL;
 }
 
-// Norms whose other readers are maps: each computes the norm of the elements that it reads.
+// Only norms whose other readers are maps: these compute the norm of the elements that they read.
 static void mark(const Graph *g, Norms *s) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i], *x;
@@ -194,7 +195,7 @@ static void mark(const Graph *g, Norms *s) {
     }
   for (int i = 0; i < g->noutputs; i++) s->of[g->outputs[i].node->id] = NULL;
   for (int i = 0; i < g->nupdates; i++) s->of[g->updates[i].value->id] = NULL;
-  memset(s->reduced, 0, sizeof *s->reduced * (size_t)g->nnodes); // from here on: of such norms
+  memset(s->reduced, 0, sizeof *s->reduced * (size_t)g->nnodes); // from here on: x of such norms
   for (int i = 0; i < g->nnodes; i++)
     if (s->of[i]) s->reduced[s->of[i]->x->id] = true;
 }
@@ -210,7 +211,7 @@ static Node *make(Graph *to, const char *op, Node *a, Node *b, const Attr *attr,
   return n;
 }
 
-// A node of its own (graph_move would share it): what several read is a kernel of init.
+// A separate node each time (graph_move would share it): a shared one would be a kernel of init.
 static Node *reshaped(Graph *to, Node *n, int rank, const int64_t *dims) {
   Attr shape = {0};
   memcpy(shape.dims, dims, sizeof *dims * (size_t)rank);
@@ -228,7 +229,7 @@ static Node *number(Graph *to, double value, Node *like) {
   return n;
 }
 
-// `of` (null: 1) times the factors, as they are in the new graph.
+// `of` (or 1 if NULL) times the factors, taken from the new graph.
 static Node *scaled(Graph *to, Node *of, const Factor *factors, int count, Node *like) {
   for (int i = 0; i < count; i++) {
     Node *f = factors[i].node->subst;
@@ -238,12 +239,12 @@ static Node *scaled(Graph *to, Node *of, const Factor *factors, int count, Node 
   return of;
 }
 
-typedef struct Weights { // of the product, in the new graph
+typedef struct Weights { // of the contraction, in the new graph
   Node *w;
-  int k; // the dimension of them that is summed over
+  int k; // the dimension that is summed over
 } Weights;
 
-// The weights of a term: times what it has for each column, along k.
+// The weights of a term: times its per-column factors, along k.
 static Node *weighed(Graph *to, const Weights *w, const Term *t, Node *like) {
   Node *columns = scaled(to, NULL, t->column, t->ncolumns, like);
   if (!columns) return w->w;
@@ -252,7 +253,7 @@ static Node *weighed(Graph *to, const Weights *w, const Term *t, Node *like) {
   return make(to, "mul", w->w, reshaped(to, columns, 2, dims), NULL, like);
 }
 
-// Weights summed over k: a value for each column of the product.
+// Weights summed over k: one value per column of the result.
 static Node *summed(Graph *to, const Weights *w, Node *weights, Node *like) {
   Attr along = {.axes = 1ll << w->k};
   return make(to, "reduce_sum", weights, NULL, &along, like);
@@ -264,7 +265,7 @@ static bool same_factors(const Factor *a, const Factor *b, int count) {
   return true;
 }
 
-// Does t take away the mean of x, which the term of x has besides?
+// Does t subtract the mean of x from the term of x?
 static bool takes_mean(const Norm *norm, const Term *x, const Term *t) {
   return !t->has_x && t->sign == -x->sign && t->nrows == x->nrows + 1 && !t->row[0].below &&
          sum_is_mean(t->row[0].node, norm->x, last_axis(norm->x)) &&
@@ -272,9 +273,9 @@ static bool takes_mean(const Norm *norm, const Term *x, const Term *t) {
          same_factors(t->column, x->column, x->ncolumns);
 }
 
-// Less their mean over k.
+// The term's weights, minus their mean over k.
 static Node *centred(Graph *to, const Weights *w, const Term *x, Node *like) {
-  Node *weights = weighed(to, w, x, like), *other = weighed(to, w, x, like); // stored for nobody
+  Node *weights = weighed(to, w, x, like), *other = weighed(to, w, x, like); // fused, not stored
   Node *share = number(to, 1 / (double)w->w->type.dim[w->k], like);
   Node *mean = make(to, "mul", summed(to, w, other, like), share, NULL, like);
   return make(to, "sub", weights, mean, NULL, like);
@@ -283,11 +284,11 @@ static Node *centred(Graph *to, const Weights *w, const Term *x, Node *like) {
 static Node *product_of(Graph *to, Node *x, Node *weights, Node *like) {
   Node *n = graph_add(to, like->op, 2, (Node *[]){x, weights}, &like->attr, like);
   shape_infer(to->c, n);
-  n->type.dtype = DtF32; // of x as it is: not yet of the norm's size
+  n->type.dtype = DtF32; // before the norm is applied, the range of 16 bits may be exceeded
   return n;
 }
 
-// `of` plus the value times the rows of t; null: plus nothing.
+// `of` (or 0 if NULL) plus or minus the value times the row factors of t.
 static Node *plus(Graph *to, Node *of, const Term *t, Node *value, Node *like) {
   Node *row = scaled(to, NULL, t->row, t->nrows, like);
   if (row) value = make(to, "mul", value, row, NULL, like);
@@ -314,7 +315,7 @@ static Node *follow(Graph *to, const Norm *norm, Node *node, Node *right) {
   return all;
 }
 
-// A statistic of rows that the kernel which makes them joins at its end.
+// A row statistic reduced in the epilogue of the kernel that computes x.
 static Node *at_foot(Graph *to, Statistic statistic, Node *node, Node *x) {
   double count = (double)x->type.dim[x->type.rank - 1];
   const char *op = statistic == RowSum        ? "reduce_mean"
@@ -325,7 +326,7 @@ static Node *at_foot(Graph *to, Statistic statistic, Node *node, Node *x) {
   return statistic == RowSquares ? sum : make(to, "mul", sum, number(to, count, node), NULL, node);
 }
 
-// Is the map a statistic's mean over the row, as models write it?
+// Is the map the division of a row statistic by the row's length?
 static bool divides(const Norms *s, const Node *map) {
   Node *x, *sum = map->nin ? map->in[0] : NULL;
   if (!is_map(map, FlagMul) || !node_is_literal(map->in[1])) return false;
@@ -337,7 +338,7 @@ static bool divides(const Norms *s, const Node *map) {
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Norms *s = to->scratch;
   Node *x;
-  if (divides(s, node)) return in[0]->in[0]; // that is what the kernel has
+  if (divides(s, node)) return in[0]->in[0]; // the kernel computes the mean itself
   if (node->op->cls == OpContract && s->of[node->in[0]->id] && takes_rows(node))
     return follow(to, s->of[node->in[0]->id], node, in[1]);
   if (s->statistic[node->id] && statistic_of(node, &x) && s->reduced[x->id])

@@ -1,5 +1,5 @@
-// pass.h: graph to graph: the dtype and the memory order of each value, products in the form that
-// tiles suit, what is fixed, kept or computed again.
+// pass.h: passes over the graph between simp and fuse: the dtype and the memory order of each
+// value, contractions in a form that suits tiles, values that are fixed, kept or recomputed.
 #ifndef NNGEN_PASS_H
 #define NNGEN_PASS_H
 
@@ -7,113 +7,171 @@
 
 #include <stdio.h>
 
-enum {                            // what schedules and kernels are measured in
-  kAllAgain = 8, kMostAgain = 11, // Options.level: recompute.c
-  kWarp = 32, kMostTaps = 31,     // taps of a row of a product, a bit each in the kernel
-  kMmaStep = 32, kRowBytes = 128, // bytes of k in one mma, in a row of shared memory
-  kGatherIssue = 15, // instructions of an element that is computed where it is loaded: an estimate
-  kMostNodes = 160   // of a kernel
+enum {
+  kAllAgain = 8,     // Options.level: recompute before all cuts (recompute.c)
+  kMostAgain = 11,   // Options.level: the highest one
+  kWarp = 32,        // threads
+  kMostTaps = 31,    // taps of an operand's row, a bit each in the kernel
+  kMmaStep = 32,     // bytes of k per mma
+  kRowBytes = 128,   // bytes of k per row of shared memory
+  kGatherIssue = 15, // instructions per element that is computed as it is loaded: an estimate
+  kMostNodes = 160   // nodes of a kernel
 };
 
-// One GPU the scheduler knows. Rates are per second.
+// One GPU the scheduler knows.
 struct Arch {
-  const char *name;            // sm_90a
-  const char *gpu;             // whose figures these are
-  int sms, smem, regs;         // per SM: shared memory bytes, 32-bit registers
-  int64_t l2;                  // bytes
-  double clock;                // GHz, the highest
-  double dram, l2_rate;        // bytes
-  double fp32, tensor16, tf32; // floating-point operations
-  double mma_share;            // of the tensor rates that mma.sync reaches
-  bool wgmma;                  // warp groups reach all of them
-  double launch_gap;           // seconds between kernels of a replayed graph
+  const char *name;  // sm_90a
+  const char *gpu;   // the GPU whose figures these are
+  int sms;           // number of SMs
+  int smem;          // shared memory per SM, bytes
+  int regs;          // 32-bit registers per SM
+  int64_t l2;        // L2 cache, bytes
+  double clock;      // highest clock, GHz
+  double dram;       // bytes/s
+  double l2_rate;    // bytes/s
+  double fp32;       // FLOP/s
+  double tensor16;   // FLOP/s, 16-bit operands
+  double tf32;       // FLOP/s
+  double mma_share;  // fraction of the tensor rates that mma.sync reaches
+  bool wgmma;        // has wgmma, which reaches all of them
+  double launch_gap; // seconds between kernels of a replayed graph
 };
 
-void prec_pass(Compiler *), recompute_pass(Compiler *), layout_pass(Compiler *),
-    share_fixed(Graph *), channels_pack(Graph *to, Node *conv, Dtype),
-    groups_pack(Graph *to, Node *conv, Dtype);
+// ---- passes -------------------------------------------------------------------------------------
+
+void prec_pass(Compiler *c);
+void recompute_pass(Compiler *c);
+void layout_pass(Compiler *c);
+
+// Rewritten graphs.
+Graph *beside_join(Graph *g);
+Graph *norms_follow(Graph *g);
+Graph *copies_follow(Graph *g);
+Graph *tables_make(Graph *g);
+Graph *taps_make(Graph *g);
+void share_fixed(Graph *g); // in place
+
 bool layout_row_major(const Type *t);
-Node *channels_unpack(Graph *to, Node *packed, const Node *conv), // what takes its place, or itself
-    *groups_unpack(Graph *to, Node *packed, const Node *conv), *vector_product(Graph *to, Node *),
-    *vector_filter(Graph *to, Node *);
-Graph *tables_make(Graph *g), *taps_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
-    *copies_follow(Graph *g);
+
+// ---- channels.c, grouped.c, vector.c: contractions rewritten by layout.c ------------------------
+
+// Pack convolution `conv` in place.
+void channels_pack(Graph *to, Node *conv, Dtype dtype);
+void groups_pack(Graph *to, Node *conv, Dtype dtype);
+// The filter gradient of `conv`, extracted from that of the packed one, or `packed` itself.
+Node *channels_unpack(Graph *to, Node *packed, const Node *conv);
+Node *groups_unpack(Graph *to, Node *packed, const Node *conv);
+// The replacement of n, or n itself.
+Node *vector_product(Graph *to, Node *n);
+Node *vector_filter(Graph *to, Node *n);
 
 // ---- prec.c, prec_facts.c -----------------------------------------------------------------------
-void prec_explain(const Graph *, FILE *file);
-Dtype prec_operand(const Node *n); // what products in its kernel read
-// What the policy asks of a value beside its own op: what it is made of, and where it leads.
+
+// What the policy queries about a value, apart from its op.
 typedef struct PrecFacts {
-  bool told;      // readers tell an infinity of it from a large number, and no product reads it
-  bool told_once; // one reader does
-  bool again;     // maps of sources alone: each kernel that reads it may compute it
-  bool of_sums;   // maps of sums, positions, numbers and, in training, states and parameters alone
-  bool of_integers;  // maps and windows of 32-bit integers and numbers alone
-  bool ranked;       // the order of its elements counts, as for topk
-  bool compared;     // with its own largest or smallest element
-  bool multiplied;   // products alone read it, through moves
-  bool to_states;    // all of it leads, through maps and moves, to new values of states
-  const Node *state; // whose new value it is, and nothing else; null: of none
+  bool told;      // overflow is observable by a reader, and no contraction reads the value
+  bool told_once; // overflow is observable by a reader
+  bool again;     // maps of sources only: each kernel that reads it may recompute it
+  bool of_sums;   // maps of reductions, positions, literals; in training also of states, parameters
+  bool of_integers;  // maps and windows of 32-bit integers and literals only
+  bool ranked;       // the order of its elements matters, as for topk
+  bool compared;     // it is compared with its own largest or smallest element
+  bool multiplied;   // only contractions read it, directly or through moves
+  bool to_states;    // it is used only, through maps and moves, to update states
+  const Node *state; // the state whose new value it is, and nothing else, or NULL
 } PrecFacts;
 
 PrecFacts *prec_facts(const Graph *g); // by id; needs Node.uses
+void prec_explain(const Graph *g, FILE *file);
+Dtype prec_operand(const Node *n); // dtype of the operands of contractions in n's kernel
 
-// Of one op, beside what it reads.
-const Node *prec_unmoved(const Node *n);       // n, or what moves of one value have it from
-const Node *prec_compared(const Node *n);      // whose elements n compares with what they reduce to
-bool prec_adds_up(const Node *n);              // elements to one: a reduction, a scan, a scatter
-bool prec_shrinks(const Node *n, double most); // makes little of much: it multiplies by `most`
-// ---- gain_values.c: seconds on the GPU at hand --------------------------------------------------
-double gain_dram(const Arch *, double bytes), gain_l2(const Arch *, double bytes),
-    gain_compute(const Arch *, double operations);
-double gain_of_copy(const Arch *arch, const Type *t); // of a kernel that copies a value
-// Is reading it less than a launch? Are its elements stored singly faster than copied?
-bool gain_small_read(const Arch *, const Type *), gain_scatters(const Arch *, const Type *);
-// Is computing a map cheaper than reading it? And of `work` operations?
-bool gain_again(const Arch *, const Node *map), gain_again_work(const Arch *, const Node *, double);
-// Is reading t from a table, `reads` times for `reader`, cheaper than `work` operations each time?
+const Node *prec_unmoved(const Node *n);       // n, or the value below its one-input moves
+const Node *prec_compared(const Node *n);      // the value that n compares with its own reduction
+bool prec_adds_up(const Node *n);              // a reduction, a scan or a scatter
+bool prec_shrinks(const Node *n, double most); // small results from large inputs: times `most`
+
+// ---- gain_values.c: seconds on the target GPU ---------------------------------------------------
+
+double gain_dram(const Arch *arch, double bytes);
+double gain_l2(const Arch *arch, double bytes);
+double gain_compute(const Arch *arch, double operations);
+double gain_of_copy(const Arch *arch, const Type *t);  // a kernel that copies a value
+bool gain_small_read(const Arch *arch, const Type *t); // is reading it cheaper than a launch?
+bool gain_scatters(const Arch *arch, const Type *t);   // uncoalesced stores cheaper than a copy?
+bool gain_again(const Arch *arch, const Node *map);    // is recomputing cheaper than reading?
+bool gain_again_work(const Arch *arch, const Node *map, double work); // with `work` operations?
+// Is reading t from a table, `reads` elements for `reader`, cheaper than `work` operations each?
 bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double reads, double work);
-bool gain_taps(const Arch *, const Node *filter); // are taps summed faster than multiplied?
+// Are sums of taps cheaper than a contraction?
+bool gain_taps(const Arch *arch, const Node *filter);
 
-// ---- attend_seek.c: scores that a product weighs by ---------------------------------------------
+// ---- attend_seek.c: candidates for attention ----------------------------------------------------
 
-// Attention: what a row of weights becomes of the values, out = weight v. attend.c: weight is
-// exp(score - shift) after `step`, and score a map of q k^T. weigh.c: it is any map of products and
-// of rows in memory (nsteps -1), `score` one that makes it 0 at -inf; a sum of weights has no v.
-enum { kRowTail = -1, kFootTail = -2, kLoadTail = -3 }; // Node.tail of rows, columns, loads
-typedef enum HeadsUse { NoHeads, MakesScores, WeighsHeads } HeadsUse; // what products do
-enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1, kMostKeyValues = 4 };
-typedef struct Weighing { // from the weights down to the power
+// Node.tail of nodes that are in no epilogue output.
+enum {
+  kRowTail = -1,  // per-row values of attention
+  kFootTail = -2, // the final reduction of a contraction, and its maps
+  kLoadTail = -3  // prologues of attention's operands
+};
+
+enum {
+  kMostWeighings = 8,               // factors between exponential and probabilities
+  kMostScores = 2,                  // inner contractions
+  kMostHeads = 2 * kMostScores + 1, // operands
+  kMostKeyValues = 4
+};
+
+// What a contraction of possible attention does.
+typedef enum HeadsUse { NoHeads, MakesScores, WeighsHeads } HeadsUse;
+
+// A step from the probabilities up to the exponential.
+typedef struct Weighing {
   Node *node;
-  int heavy; // the input that the power is in
+  int heavy; // its input on the way to the exponential
 } Weighing;
+
+// out = W v. Forward (attend.c): W = exp(score - shift), then `step`, with score a map of q k^T.
+// Backward (weigh.c, nsteps -1): W is any map of inner contractions and per-row values in memory,
+// 0 where `score` is -inf; a sum of W has no v.
 typedef struct Attention {
-  Node *product[kMostScores], *score, *shift, *power; // shift null: nothing is subtracted
-  bool turned[kMostScores];                           // the product's rows are what is summed over
-  int nproducts, noperands;
+  Node *product[kMostScores]; // inner contractions: q k^T, dO v^T
+  Node *score;
+  Node *shift;              // per-row value subtracted from the score, or NULL
+  Node *power;              // the exponential
+  bool turned[kMostScores]; // the product's rows are summed over
+  int nproducts;
+  int noperands;
   Weighing step[kMostWeighings];
-  int nsteps, counted, key; // the last `counted` steps precede sums; key: along which rows run
-  int place[MaxRank];        // the dimension of the weights that each of the scores' is
-  Node *operand[kMostHeads]; // q and k of each product, or k and q where it is turned; then v
-  int along[kMostHeads];     // the dimension of each that a head's elements are along
-  unsigned apart;            // dimensions of the last product's rows (bits) that are batches
+  int nsteps;
+  int counted;               // the last `counted` steps are applied before row sums
+  int key;                   // dimension of the scores along which rows run
+  int place[MaxRank];        // dimension of W for each of the scores'
+  Node *operand[kMostHeads]; // q and k of each product, or k and q if it is turned; then v
+  int along[kMostHeads];     // dimension of head elements, by operand
+  unsigned apart;            // row dimensions (bits) of the last contraction that are batches
 } Attention;
-typedef struct AttendSeek { // attention that is looked for
+
+// A search for attention.
+typedef struct AttendSeek {
   Attention a;
-  Node *last;             // the second product
-  bool sums;              // is any sum known, so that a.counted is?
-  const char *refused;    // null: it is attention, as far as is known
-  Node *node[kMostNodes]; // what would be in the kernel besides both products
+  Node *last;             // the second contraction
+  bool sums;              // is a row sum known, so that a.counted is set?
+  const char *refused;    // why it is not attention, or NULL
+  Node *node[kMostNodes]; // nodes of the kernel apart from both contractions
   int count;
 } AttendSeek;
-bool attend_seek(AttendSeek *s); // from the last product to the score, and to the first product
-bool attend_include(AttendSeek *s, Node *n), attend_includes(const AttendSeek *s, const Node *n),
-    attend_refuse(AttendSeek *s, const char *why); // false
-Node *attend_uncopied(Node *n); // what n copies
-const Node *attend_product(Node *last); // that makes the scores; null: it weighs nothing by them
-HeadsUse *attend_products(const Graph *g);            // by id: of what may become attention
-bool attend_is_row(const Attention *a, const Node *n), // is it one value for a row of scores?
-    attend_is_elementwise(const Attention *a, const Weighing *w); // does it go by elements?
-bool attend_is_plain(const Maps *m); // is each dimension one axis of its own, counted from 0?
-int attend_dim(const Maps *m, int tensor, AxisRole role); // the only one with such axes; -1
+
+// Searches from s->last to the score and the first contraction.
+bool attend_seek(AttendSeek *s);
+bool attend_include(AttendSeek *s, Node *n); // false if the kernel would be too large
+bool attend_includes(const AttendSeek *s, const Node *n);
+bool attend_refuse(AttendSeek *s, const char *why);    // sets s->refused; false
+Node *attend_uncopied(Node *n);                        // the node that n copies, or n
+const Node *attend_product(Node *last);                // q k^T if `last` is a candidate, or NULL
+HeadsUse *attend_products(const Graph *g);             // by id
+bool attend_is_row(const Attention *a, const Node *n); // is it one value per row of scores?
+bool attend_is_elementwise(const Attention *a, const Weighing *w); // a factor that is not per row?
+bool attend_is_plain(const Maps *m); // is each dimension one axis, starting at 0?
+int attend_dim(const Maps *m, int tensor,
+               AxisRole role); // the only dimension with such axes, or -1
 #endif

@@ -1,50 +1,51 @@
-// prec.c: the policy of precision: the dtype each float is stored in between kernels, and what
-// products read. Arithmetic is fp32 inside a kernel; integers and bools keep their dtypes.
+// prec.c: the precision policy: the dtype in which each float is stored between kernels, and which
+// contractions read. Arithmetic is fp32 inside a kernel; integers and bools keep their dtypes.
 //
-// Two tables are the policy. `classes` has a row for each class of ops: in what it computes with
-// its operands (which products alone ask; kernels of others compute so anyway) and stores its
-// result. AsModel is the dtype of --dtype (precision_dtype), which nn.precision overrides for a
-// part of a model (Node.precision). `exceptions` are the values that are stored otherwise; of those
-// that hold for a value the first one decides. Outputs come last.
+// Two tables are the policy. `classes` has a row for each class of ops: the dtype of its operands
+// (only contractions use it; other kernels compute in fp32 anyway) and of its stored result.
+// AsModel is the dtype of --dtype (precision_dtype), which nn.precision overrides for a part of a
+// model (Node.precision). `exceptions` are values stored otherwise; the first one that holds for a
+// value decides. Outputs come last.
 //
-// Why there are so many: whether 16 bits overflow must not depend on what was fused, which keeps
-// values in 32. A value that may be beyond f16 is stored in 32 bits if its readers tell a large
-// number from an infinity: reductions, softmax, roots, an eighth of it, quotients, outputs. It is
-// not if a product reads it, itself or what maps make of it: the product's result is not finite
-// then, fused or not. NOTE: so such a value's other readers may differ by what was fused. bf16
-// holds what fp32 does: of its values this is asked of scores of attention alone (prec_facts.c).
+// Why there are so many: overflow of 16 bits must not depend on what was fused, because fusion
+// keeps values in fp32. A value that may overflow f16 is stored in fp32 if a reader would produce a
+// different finite result for inf than for a large number: reductions, softmax, roots,
+// multiplication by 1/8 or less, quotients, outputs. It is not if a contraction reads the value,
+// directly or through maps: the contraction's result is then not finite, fused or not. NOTE: so
+// other readers of such a value may differ with fusion. bf16 has the range of fp32: of bf16 values
+// only attention scores are checked (prec_facts.c).
 #include "pass.h"
 
 #include <math.h>
 
 typedef enum Storage {
   Wide,    // f32
-  AsModel, // what --dtype or nn.precision says
+  AsModel, // --dtype or nn.precision
   AsInput, // the dtype of its input
-  AsSaid,  // the dtype it has: the model says it
-  AsState  // that of the state whose new value it is
+  AsSaid,  // the dtype that the model declares
+  AsState  // that of the state it updates
 } Storage;
 
 static const struct {
   Storage reads, stores;
 } classes[OpClassCount] = { // CLASS
-    [OpSource] = {AsSaid, AsSaid},     // parameters, inputs and states lie as the model declares
-    [OpMap] = {Wide, AsModel},         // of any number of values, in fp32
-    [OpReduce] = {Wide, Wide},         // sums of many values lie beyond those
-    [OpScan] = {Wide, Wide},           // as reductions
-    [OpSelect] = {Wide, AsModel},      // it gives places, which are integers
-    [OpScatter] = {Wide, Wide},        // as reductions
+    [OpSource] = {AsSaid, AsSaid}, // parameters, inputs and states are stored as the model declares
+    [OpMap] = {Wide, AsModel},         // elementwise, in fp32
+    [OpReduce] = {Wide, Wide},         // sums of many values exceed the range of 16 bits
+    [OpScan] = {Wide, Wide},           // like reductions
+    [OpSelect] = {Wide, AsModel},      // it returns positions, which are integers
+    [OpScatter] = {Wide, Wide},        // like reductions
     [OpWindow] = {Wide, AsModel},      // of few values: a pool
-    [OpContract] = {AsModel, AsModel}, // tensor cores read 16 bits, and add up in fp32
-    [OpMove] = {AsInput, AsModel},     // of several inputs; of one: see is_moved
+    [OpContract] = {AsModel, AsModel}, // tensor cores read 16 bits and accumulate in fp32
+    [OpMove] = {AsInput, AsModel},     // of several inputs; with a single one: see is_moved
 };
 
 // ---- exceptions ---------------------------------------------------------------------------------
 
-typedef struct Asked { // about one value
+typedef struct Asked { // what an exception may query about a value
   const Node *n;
   const PrecFacts *facts;
-  bool trains; // states are updated
+  bool trains; // the graph updates states
 } Asked;
 
 static bool is_map(const Node *n) {
@@ -55,8 +56,8 @@ static bool sums_products(const Node *n) {
   return n->op->cls == OpContract || n->op->cls == OpWindow;
 }
 
-// Does map n leave the range of its inputs? Or has one of them, or a part that is joined, left that
-// of 16 bits?
+// May map n exceed the range of its inputs, or does an input (or a part of a concat) already exceed
+// 16 bits?
 static bool grows(const Node *n) {
   bool large = is_map(n) && !(n->op->flags & FlagLipschitz);
   for (int i = 0; (is_map(n) || n->op->cls == OpMove) && i < n->nin; i++) {
@@ -138,30 +139,32 @@ static bool joins_wide(const Asked *a) {
   return wide;
 }
 
-// In the order of precedence.
+// In order of precedence.
 static const struct {
   bool (*holds)(const Asked *a);
   Storage stores;
-  const char *why; // as `nngen show --stage prec` says it
+  const char *why; // printed by `nngen show --stage prec`
 } exceptions[] = {
     {is_said, AsSaid, NULL},
-    {is_state, AsState, "a new value of a state is rounded once"},
-    {leads_to_states, Wide, "all of it leads to new values of states"},
-    // A kernel that makes both takes the element before it is rounded; no other would find it.
+    {is_state, AsState, "new values of states are rounded only once"},
+    {leads_to_states, Wide, "it is used only to update states"},
+    // A kernel that computes both compares before rounding; a separate one would find no match.
     {is_compared, Wide, "it is compared with its own largest or smallest element"},
-    // Means, angles; in training moments, gradients in an optimizer. Products alone read f16.
-    {is_statistic, Wide, "maps make it of sums, positions, numbers or states"},
-    {is_counted, Wide, "it is made of integers, which may be beyond what 16 bits count"},
-    {is_ranked, Wide, "the order of its elements counts"},
+    // Means, angles; in training also moments and gradients of an optimizer. In inference, not if
+    // only contractions read it.
+    {is_statistic, Wide,
+     "it is computed element-wise from reductions, positions, literals or states"},
+    {is_counted, Wide, "it is computed from integers that 16 bits may not represent"},
+    {is_ranked, Wide, "the order of its elements matters"},
     {is_moved, AsInput, NULL},
-    {is_drawn, Wide, "a draw is the same for all that read it"},
+    {is_drawn, Wide, "random values must be identical for all readers"},
     {is_fixed, Wide, "init computes it once"},
-    {leaves_range, Wide, "its op leaves the range of 16 bits soon"},
-    {is_told, Wide, "it may be large, and its readers tell that from an infinity"},
-    // Kernels compute maps of sources again: the one that tells must read no infinity.
-    {is_told_once, Wide, "it may be large, and a reader that may compute it tells"},
-    {reads_large, Wide, "a number of it is beyond f16"},
-    {joins_wide, Wide, "all parts of it are in 32 bits"},
+    {leaves_range, Wide, "its op easily overflows 16 bits"},
+    {is_told, Wide, "it may overflow 16 bits, and a reader would notice"},
+    // Kernels may recompute maps of sources: the reader that would notice must not read inf.
+    {is_told_once, Wide, "it may overflow 16 bits, and a reader that recomputes it would notice"},
+    {reads_large, Wide, "an operand literal exceeds the range of f16"},
+    {joins_wide, Wide, "all its parts are stored in 32 bits"},
 };
 
 // ---- the policy ---------------------------------------------------------------------------------
@@ -190,13 +193,14 @@ static Dtype stored(const Asked *a, const char **why) {
   return dtype_of(a, classes[a->n->op->cls].stores);
 }
 
-// Of a product, or of n that adds up what products give: its kernel multiplies, too.
+// Dtype of the operands of contraction n, or of the contractions in the kernel of reduction n.
 Dtype prec_operand(const Node *n) {
   return dtype_of(&(Asked){.n = n}, classes[OpContract].reads);
 }
 
-// An output has its dtype, and so has what it is another shape of: one kernel stores it, with no
-// rounding between. Where others read what is to be rounded, and for a source, layout.c copies.
+// An output has its declared dtype, and so has the value it is a reshape of, so that one kernel
+// stores it directly. If that would be rounded and has other readers, or is a source, layout.c
+// copies.
 static void set_output(Node *n, Dtype dtype) {
   if (n->op->cls == OpSource || (dtype != DtF32 && n->uses > 1)) return;
   n->type.dtype = dtype;
@@ -205,7 +209,7 @@ static void set_output(Node *n, Dtype dtype) {
     set_output(n->in[0], dtype);
 }
 
-// Needs: shapes. Gives: Type.dtype of every value.
+// Needs: shapes. Produces Type.dtype of every value.
 void prec_pass(Compiler *c) {
   Graph *g = c->graph;
   graph_count_uses(g);
@@ -219,7 +223,7 @@ void prec_pass(Compiler *c) {
     if (dtype_is_float(g->outputs[i].dtype)) set_output(g->outputs[i].node, g->outputs[i].dtype);
 }
 
-// Which exception keeps which values in a dtype that is not the one of --dtype: comments.
+// Prints, as comments, which exceptions keep which values in a dtype other than that of --dtype.
 void prec_explain(const Graph *g, FILE *file) {
   for (size_t i = 0; i < LENGTH(exceptions); i++) {
     bool any = false;
@@ -227,7 +231,7 @@ void prec_explain(const Graph *g, FILE *file) {
       const Node *n = g->nodes[j];
       if (!n->wide || n->wide != exceptions[i].why) continue;
       if (n->type.dtype == precision_dtype(n->precision)) continue;
-      if (!any) fprintf(file, "# %s, so in %s:", n->wide, dtype_name(n->type.dtype));
+      if (!any) fprintf(file, "# %s, so stored in %s:", n->wide, dtype_name(n->type.dtype));
       fprintf(file, " %%%d", j);
       any = true;
     }

@@ -1,6 +1,5 @@
-// prec_facts.c: what the values of a graph are made of and where they lead, as far as the policy of
-// precision (prec.c) asks: a walk over the nodes for each question, from sources on for what a
-// value is made of, from outputs back for where it leads.
+// prec_facts.c: facts that the precision policy (prec.c) queries: what a value is computed from
+// (walks from sources forward) and where it is used (walks from outputs backward).
 #include "pass.h"
 
 #include <math.h>
@@ -22,8 +21,8 @@ bool prec_adds_up(const Node *n) { // CLASS
   return n->op->cls == OpReduce || n->op->cls == OpScan || n->op->cls == OpScatter;
 }
 
-// Does n take the largest elements from what they are the largest of, as softmax does? What is left
-// is no more than 0, and exponentials follow.
+// Does n subtract the maximum of its input, as softmax does? The result is at most 0, and
+// exponentials follow.
 static bool takes_largest(const Node *n) {
   if (!(n->op->flags & FlagSub)) return false;
   const Node *x = prec_unmoved(n->in[0]), *most = prec_unmoved(n->in[1]);
@@ -31,7 +30,8 @@ static bool takes_largest(const Node *n) {
          prec_unmoved(most->in[0]) == x;
 }
 
-// Reductions make little of much, and maps that are roots or multiply by `most` or less.
+// Reductions turn large inputs into small results, and so do roots and multiplications by at most
+// `most`.
 bool prec_shrinks(const Node *n, double most) {
   bool less = prec_adds_up(n) || n->op->flags & FlagShrinks || takes_largest(n);
   for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
@@ -42,22 +42,22 @@ bool prec_shrinks(const Node *n, double most) {
   return less;
 }
 
-// ---- where a value leads ------------------------------------------------------------------------
+// ---- where a value is used ----------------------------------------------------------------------
 
-// What multiplies by at most this much makes small. NOTE: with 1/6, as in hard swish, MobileNetV3
-// moves 4 % more bytes.
+// A multiplication by at most this makes large values small. NOTE: with 1/6, as in hard swish,
+// MobileNetV3 moves 4 % more bytes.
 static const double kSmall = 0.125;
 
-// What becomes of an infinity where a finite number beyond 16 bits was meant: Blind: no difference,
-// what the reader gives is bounded or has 16 bits itself. Tells: it is told from that number.
-// Product: it is read in 16 bits, by which alone the results are not finite.
+// Effect of f16 overflow (inf instead of a large number) on a reader: Blind: none, its result is
+// bounded or in 16 bits itself; Tells: a different finite result; Product: non-finite results
+// either way.
 typedef enum Reading { Blind, Tells, Product, Readings } Reading;
 
 static Reading storing(Dtype dtype) {
   return dtype == DtF16 || dtype == DtBf16 ? Blind : Tells;
 }
 
-// Of n, an output or a state's new value. bf16 holds what fp32 does: nothing is to be told there.
+// n is an output or a state's new value. bf16 has the range of fp32: nothing to notice.
 static Reading kept(const Node *n, Dtype dtype) {
   return n->precision == PrecFp16 ? storing(dtype) : Product;
 }
@@ -68,14 +68,15 @@ static bool has_number(const Node *n) {
   return any;
 }
 
-// Is what map n makes of an infinity again what it makes of a large number? It is not in
-// x * sigmoid(x), which is not a number where it should be 0.
+// Does map n give the same for inf as for a large number? x * sigmoid(x), for example, is NaN for
+// -inf instead of 0.
 static bool keeps_infinity(const Node *n) {
   return has_number(n) || (n->nin == 1 && n->op->flags & FlagLipschitz);
 }
 
-// How n reads, where what it gives is read as `given`. NOTE: a product of two values may be small
-// where one is large; if it told, steps of ResNet-18 took 8 to 14 % longer, as modelled.
+// How n reads its inputs, if its result is read as `given`. NOTE: a product of two values may be
+// small if one is large; if that counted as Tells, steps of ResNet-18 would take 8 to 14 % longer,
+// as modelled.
 static Reading reading(const Node *n, Reading given) {
   if (n->op->cls == OpContract) return Product;
   if (n->op->flags & FlagBounded) return Blind;
@@ -87,10 +88,11 @@ static Reading reading(const Node *n, Reading given) {
   return given == Blind && n->op->cls == OpMap && !keeps_infinity(n) ? Tells : given;
 }
 
-// By id: is it made of products of values that are both computed, as scores of attention are?
+// By id: is it computed from a contraction of two activations, as attention scores are?
 static bool *find_scores(const Graph *g) {
   bool *scores = arena_alloc(g->arena, sizeof *scores * (size_t)(g->nnodes + 1));
-  bool *given = arena_alloc(g->arena, sizeof *given * (size_t)(g->nnodes + 1)); // of parameters
+  // computed from parameters
+  bool *given = arena_alloc(g->arena, sizeof *given * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool through = n->op->cls == OpMap || n->op->cls == OpMove;
@@ -116,7 +118,7 @@ static void find_told(const Graph *g, PrecFacts *facts) {
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
     const int *of = readers[i];
-    // bf16 holds what fp32 does; but its eight bits of a score choose a key.
+    // bf16 has the range of fp32; but 8 bits of a score are too few to select a key
     bool matters = n->precision == PrecFp16 || scores[i];
     facts[i].told_once = matters && of[Tells];
     facts[i].told = facts[i].told_once && !of[Product];
@@ -157,7 +159,7 @@ static void find_to_states(const Graph *g, PrecFacts *facts) {
     if (g->updates[i].value->uses == 1) facts[g->updates[i].value->id].state = g->updates[i].state;
 }
 
-// ---- what a value is made of --------------------------------------------------------------------
+// ---- what a value is computed from --------------------------------------------------------------
 
 static bool is_position(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceIndex;
@@ -184,7 +186,7 @@ static void find_of_sums(const Graph *g, PrecFacts *facts) {
   }
 }
 
-// A concat is made of integers if a part of it is.
+// A concat counts as computed from integers if one of its parts is.
 static void find_of_integers(const Graph *g, PrecFacts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
@@ -195,14 +197,14 @@ static void find_of_integers(const Graph *g, PrecFacts *facts) {
       bool of = facts[x->id].of_integers;
       some = some || of;
       all = all && (of || node_is_literal(x) || !dtype_is_float(x->type.dtype));
-      if (n->op->cls == OpMove && !join) break; // ids of a gather do not count
+      if (n->op->cls == OpMove && !join) break; // indices of a gather do not count
     }
     facts[i].of_integers =
         n->type.dtype == DtI32 || n->type.dtype == DtI64 || (some && (all || join));
   }
 }
 
-// As the derivative of amax compares.
+// For example in the gradient of amax.
 static void find_compared(const Graph *g, PrecFacts *facts) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *x = prec_compared(g->nodes[i]);

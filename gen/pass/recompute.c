@@ -1,32 +1,33 @@
-// recompute.c: large values of the forward part that the backward part computes again, so that they
-// need not wait in memory for it (Options.level; compile.c finds one that fits). T. Chen et al.,
-// "Training Deep Nets with Sublinear Memory Cost", 2016.
+// recompute.c: activation checkpointing: large values of the forward pass are recomputed by the
+// backward pass, so that they need not be stored (Options.level; compile.c finds one that fits). T.
+// Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
 //
-// Before the place where most is in memory, some values alone lead on: all that follows is made of
-// them, parameters and small values. These cuts are kept; what lies between two of them is made
-// again from the first one for those that read it behind that place, as copies (Node.again). Level
-// l up to kAllAgain: for the first cuts, before which l/kAllAgain of the bytes wait, those that
-// wait longest; then for all cuts, of which every second is kept, every fourth, ...
-// Where values pass by most of a network, as those that a U-Net's decoder or the next step of an
-// LSTM reads, hardly one leads on alone: a cut then is all that are live at a place, and places are
-// those where these are fewest.
+// Before the memory peak, find cut sets: values through which every later value depends on earlier
+// ones (apart from parameters and small values). Cuts are kept; values between two cuts are
+// recomputed from the earlier one, for readers after the peak, as copies (Node.again). Levels l up
+// to kAllAgain: only before the first cuts, up to which l/kAllAgain of the stored bytes are; those
+// are stored longest. Higher levels: for all cuts, of which every second, fourth, ... is kept. If
+// values bypass most of a network (a U-Net's skip connections, an LSTM's states), there are few
+// single-value cuts: cuts are then all values live at a place, at places where these have the
+// fewest bytes.
 //
-// What is made of positions and small values alone, as what dropout leaves out is drawn from seed,
-// step and place, costs no memory to make again. It stands in no cut's way, and from level 1 on
-// each late reader draws it for itself, so that fusion takes it into that kernel.
+// Values computed only from positions and small values, such as dropout masks drawn from seed, step
+// and position, cost no memory to recompute. They are ignored when finding cuts, and from level 1
+// on each late reader gets a private copy, which fusion moves into its kernel.
 #include "pass.h"
 
-enum { kSmall = 256 }; // parts of the largest value, as of all steps of an LSTM: less is kept
+// values below this fraction of the largest one (that of all steps of an LSTM) are always kept
+enum { kSmall = 256 };
 
 typedef struct Recompute {
-  int *last;    // by id: the last reader; of outputs the end
-  int *forward; // the last reader in the forward part
-  bool *large;  // a value that is worth it, of the entry at hand
-  bool *drawn;  // large, but made of positions and small values alone
-  bool *again;  // is made again
-  Node **copy;  // of what is
-  int *reader;  // of what is drawn: whom the copy is for
-  int *peak;    // by entry: where most is in memory
+  int *last;    // by id: the last reader; for outputs the end
+  int *forward; // the last reader in the forward pass
+  bool *large;  // worth recomputing, and of the current entry
+  bool *drawn;  // large, but computed only from positions and small values
+  bool *again;  // is recomputed
+  Node **copy;  // the copy of such a value
+  int *reader;  // of a drawn value: the reader that its copy is for
+  int *peak;    // by entry: id of the node at which most bytes are live
 } Recompute;
 
 static void note_reader(Recompute *r, const Node *n, int reader) {
@@ -54,7 +55,7 @@ static void find_large(Recompute *r, const Graph *g, int entry) {
     r->large[i] = may_be(g->nodes[i], entry) && type_bytes(&g->nodes[i]->type) * kSmall > most;
 }
 
-// A map or a move of positions and small values, or of what is so itself.
+// Is n a map or move of positions, small values and drawn values?
 static bool is_drawn(const Recompute *r, const Node *n) {
   bool drawn = n->op->cls == OpMap || (n->op->cls == OpMove && n->nin == 1);
   for (int i = 0; drawn && i < n->nin; i++) {
@@ -72,7 +73,7 @@ static void find_drawn(Recompute *r, const Graph *g) {
   for (int i = 0; i < g->nnodes; i++) r->large[i] = r->large[i] && !r->drawn[i];
 }
 
-// Where most bytes of large values are between their making and their last reader.
+// The node at which most bytes of large values are live.
 static int find_peak(const Recompute *r, const Graph *g) {
   int64_t *change = arena_alloc(g->arena, sizeof *change * (size_t)(g->nnodes + 2)), now = 0,
           most = 0;
@@ -89,11 +90,11 @@ static int find_peak(const Recompute *r, const Graph *g) {
   return peak;
 }
 
-// Values that alone lead on: no other large one before them is read behind them, in the forward
-// part. Returns how many.
+// Finds single-value cuts: no other large value before them is read after them in the forward pass.
+// Returns how many.
 static int find_cuts(Recompute *r, const Graph *g, int peak, int *cuts) {
   int *ends = arena_alloc(g->arena, sizeof *ends * (size_t)(g->nnodes + 2)), live = 0, count = 0;
-  int64_t sum = 0; // of the ids of those that are live: one alone is the sum
+  int64_t sum = 0; // of the ids of live values: if only one is live, its id
   int64_t *gone = arena_alloc(g->arena, sizeof *gone * (size_t)(g->nnodes + 2));
   for (int i = 0; i < g->nnodes; i++) r->forward[i] = -1;
   for (int i = 0; i <= peak; i++)
@@ -110,12 +111,12 @@ static int find_cuts(Recompute *r, const Graph *g, int peak, int *cuts) {
   return count;
 }
 
-// Is n live behind node `at` of the forward part?
+// Is value n live after node `at` of the forward pass?
 static bool is_live(const Recompute *r, const Graph *g, int n, int at) {
   return r->large[n] && n <= at && r->forward[n] > at && g->nodes[n]->uses;
 }
 
-// Bytes that are live behind each node of the forward part.
+// Bytes that are live after each node of the forward pass.
 static int64_t *live_bytes(const Recompute *r, const Graph *g, int peak) {
   int64_t *live = arena_alloc(g->arena, sizeof *live * (size_t)(g->nnodes + 2)), now = 0;
   for (int i = 0; i <= peak; i++)
@@ -129,13 +130,13 @@ static bool is_cheap(const Node *n) {
   return n->op->cls == OpMap || n->op->cls == OpMove;
 }
 
-// A cut that maps and moves alone make of the one before is made again at no great cost, where that
-// one is in memory anyway: a product, say. Returns how many are left.
+// Drops cuts that are recomputed from the one before by maps and moves only, if that one is stored
+// anyway (the result of a contraction, for example). Returns how many are left.
 static int drop_cheap_cuts(const Recompute *r, const Graph *g, int *cuts, int count) {
   int left = 0;
   bool stored = false; // the last cut that is left
   for (int i = 0, node = 0; i < count; i++) {
-    bool cheap = true; // all since the cut before
+    bool cheap = true; // all nodes since the cut before
     for (; node <= cuts[i]; node++) cheap = cheap && (!r->large[node] || is_cheap(g->nodes[node]));
     if (cheap && stored) continue;
     stored = !is_cheap(g->nodes[cuts[i]]);
@@ -144,7 +145,7 @@ static int drop_cheap_cuts(const Recompute *r, const Graph *g, int *cuts, int co
   return left;
 }
 
-// Bytes of large values before node `end` that wait at the peak.
+// Bytes of large values before node `end` that are live at the peak.
 static int64_t waiting_before(const Recompute *r, const Graph *g, int peak, int end) {
   int64_t bytes = 0;
   for (int i = 0; i < end; i++)
@@ -152,7 +153,7 @@ static int64_t waiting_before(const Recompute *r, const Graph *g, int peak, int 
   return bytes;
 }
 
-// Is most of what waits before the peak between two cuts?
+// Are most of the stored bytes between two adjacent cuts?
 static bool is_uncut(const Recompute *r, const Graph *g, int peak, const int *cuts, int count) {
   int64_t all = waiting_before(r, g, peak, peak), before = 0, most = 0;
   for (int i = 0; i <= count; i++) {
@@ -163,8 +164,8 @@ static bool is_uncut(const Recompute *r, const Graph *g, int peak, const int *cu
   return most * 2 > all;
 }
 
-// Cuts of all values that are live, where these are fewest. Each time some 1/kPlaces of what waits
-// lies between.
+// Cuts of all live values, at places where these have the fewest bytes, about one place per
+// 1/kPlaces of the stored bytes.
 static int find_places(const Recompute *r, const Graph *g, int peak, int *cuts) {
   enum { kPlaces = 16 };
   const int64_t *live = live_bytes(r, g, peak);
@@ -182,7 +183,7 @@ static int find_places(const Recompute *r, const Graph *g, int peak, int *cuts) 
   return count;
 }
 
-// How many of the cuts have l/kAllAgain of what waits before them.
+// How many cuts contain l/kAllAgain of the stored bytes before them.
 static int share_of_cuts(const Recompute *r, const Graph *g, int peak, const int *cuts, int count,
                          int level) {
   int share = 1;
@@ -204,14 +205,14 @@ static void choose(Recompute *r, const Graph *g, int entry, int level) {
   int step = level > kAllAgain ? 1 << (level - kAllAgain) : 1;
   int share = share_of_cuts(r, g, peak, cuts, count, level);
   for (int i = 0; i < share; i += step) kept = cuts[i];
-  for (int i = 0; i < kept; i++) // an output is in memory anyway
+  for (int i = 0; i < kept; i++) // outputs are stored anyway
     r->again[i] = r->again[i] || (r->large[i] && r->last[i] < g->nnodes);
   for (int i = 0; i < count; i += step)
     for (int n = 0; n <= cuts[i]; n++)
       if (is_live(r, g, n, cuts[i])) r->again[n] = false;
 }
 
-// For node `reader` of the graph before, which may be one that is made again itself.
+// The node that `reader` of the old graph, which may be recomputed itself, reads for `old`.
 static Node *made_again(Graph *to, Recompute *r, Node *old, int reader) {
   bool drawn = r->drawn[old->id] && old->id < r->peak[old->entry];
   if (!r->again[old->id] && !drawn) return old->subst;
@@ -236,7 +237,7 @@ static Node *rewrite(Graph *to, Node *n, Node **in) {
   return same;
 }
 
-// Needs: dtypes. Gives: copies of what is computed again, for those that read it late.
+// Needs: dtypes. Produces copies of recomputed values, for their late readers.
 void recompute_pass(Compiler *c) {
   Graph *g = c->graph;
   size_t count = (size_t)g->nnodes + 1;

@@ -1,17 +1,17 @@
-// share.c: what is fixed, and computed alike for several entries, as weights times a norm's, is
-// computed once by `init`, and once in memory. Of each such expression the whole: parts of it may
-// be there several times, each for a kernel of its own.
+// share.c: fixed values computed alike for several entries, such as weights times a norm's scale,
+// are computed once by `init` and stored once. Only whole expressions: equal parts of one
+// expression may exist several times, each for a separate kernel.
 #include "pass.h"
 
 #include <string.h>
 #include <uthash.h>
 
-typedef struct Known { // a fixed value, by what it is
+typedef struct Known { // a fixed value, keyed by what it computes
   Node *node;
   UT_hash_handle hh;
 } Known;
 
-// The first of the values like n, whose inputs are the first of theirs; n itself, if it is that.
+// The first value equal to n, with inputs replaced by their first equals; or n itself.
 static Node *first_like(Graph *g, Known **table, Node *const *first, Node *n) {
   Node **in = arena_alloc(g->arena, sizeof *in * (size_t)(n->nin + 1));
   for (int i = 0; i < n->nin; i++) in[i] = first[n->in[i]->id];
@@ -26,7 +26,7 @@ static Node *first_like(Graph *g, Known **table, Node *const *first, Node *n) {
   return n;
 }
 
-// Needs: dtypes, and orders as far as they are known.
+// Needs: dtypes, and memory orders as far as they are known.
 void share_fixed(Graph *g) {
   Node **first = arena_alloc(g->arena, sizeof *first * (size_t)(g->nnodes + 1));
   Known *table = NULL;

@@ -1,20 +1,20 @@
-// tables.c: what maps make of positions and of what is fixed, as the angles of rotary embeddings,
-// is fixed, too: where it takes more to compute it for each element that reads it than to read it,
-// `init` makes a table of it (gain_of_table). Of an expression the largest part of which that is so
-// becomes one. A table is no larger than all that the model is given: a map of pairs of positions,
-// as of the scores of attention, stays one. So do draws, and integers and conditions: they take
-// little, and what tells tiles of scores apart is derived of them. Like all that is fixed a table
-// is of 32 bits, but for operands of products, which have the dtype that these multiply in.
+// tables.c: maps of positions and fixed values, such as the angles of rotary embeddings, become
+// tables computed by `init`, if recomputing them for each reader's element costs more than reading
+// (gain_of_table); of an expression, the largest such part. A table must not exceed the size of all
+// parameters and inputs: a map of pairs of positions, such as attention masks, stays a map. So do
+// random values, integers and conditions, which are cheap, and from which attention classifies its
+// tiles. Like all fixed values a table is fp32, except for operands of contractions, which have the
+// operand dtype.
 #include "pass.h"
 
-typedef struct Tables { // by id
-  bool *placed;         // made of positions by maps and moves
-  double *work;         // operations of an element
-  double *reads;        // by all that read it
+typedef struct Tables { // arrays by node id
+  bool *placed;         // computed from positions by maps and moves
+  double *work;         // operations per element
+  double *reads;        // elements read by all its readers
   const Type **reader;  // the largest of these, that is not placed
-  bool *found;          // is a table
-  bool *multiplied;     // a product reads it, or what moves make of it, as a table
-  Node **copy;          // of what a table is made of
+  bool *found;          // becomes a table
+  bool *multiplied;     // a contraction reads it as a table, directly or through moves
+  Node **copy;          // in the table's expression
 } Tables;
 
 static bool is_index(const Node *n) {
@@ -37,7 +37,7 @@ static void find_placed(Tables *t, const Graph *g) {
   }
 }
 
-// What reads n reads its inputs for each element that it is computed for.
+// Counts the reads of n's inputs: once per element for which n is computed.
 static void note_reads(Tables *t, const Node *n) {
   bool placed = t->placed[n->id];
   double reads = placed ? t->reads[n->id] : (double)type_count(&n->type);
@@ -69,7 +69,7 @@ static void find_tables(Tables *t, const Graph *g) {
   }
 }
 
-// The tables that products read, and what moves make them of.
+// Marks tables that contractions read, and inputs of moves that compute them.
 static void find_multiplied(Tables *t, const Graph *g) {
   for (int i = g->nnodes - 1; i >= 0; i--) { // readers first
     const Node *n = g->nodes[i];

@@ -1,21 +1,21 @@
-// taps.c: the gradient by the filters of a depthwise convolution is no product of matrices: each
-// channel has a few taps alone. Each tap is the sum, over pictures and positions, of the result's
-// gradient times the image moved by it; sums of the same elements, of which one kernel makes
-// several (sibling.c).
+// taps.c: the filter gradient of a depthwise convolution is not a matmul, since each channel has
+// only a few taps. Each tap is the sum, over images and positions, of the output gradient times the
+// shifted input; these are reductions of the same elements, several of which share a kernel
+// (sibling.c).
 #include "pass.h"
 
 #include <string.h>
 
-enum { kMostSums = 225 }; // of which kernels are made in little time: 15 x 15
+enum { kMostSums = 225 }; // more kernels would take long to compile: 15 x 15
 
-// Is n such a gradient, whose taps are summed faster than a product is?
+// Is n such a gradient, and are sums faster than a contraction?
 static bool is_gradient(const Graph *g, const Node *n) {
   return n->op->cls == OpContract && n->op->form == FormConvFilter && n->type.dim[1] == 1 &&
          n->type.dim[0] == n->attr.groups && n->type.dim[2] * n->type.dim[3] <= kMostSums &&
          gain_taps(g->c->options.arch, n);
 }
 
-// Its reader's own: no kernel that makes what it moves takes it in (late.c).
+// A private move of the reader, marked late: the kernel of its input does not compute it (late.c).
 static Node *moved(Graph *to, const char *op, Node *x, const Attr *attr, Type type) {
   Node *n = graph_add(to, op_need(to->c, op), 1, &x, attr, x);
   n->type = type;
@@ -23,8 +23,8 @@ static Node *moved(Graph *to, const char *op, Node *x, const Attr *attr, Type ty
   return n;
 }
 
-// Positions [first, end) along an axis of the window for which the tap is on the image, there at
-// `at` and each `stride` further.
+// Window positions [first, end) along an axis at which the tap is inside the image, at `at`, at +
+// stride, ...
 typedef struct Span {
   int64_t first, end, at, stride;
 } Span;
@@ -40,7 +40,8 @@ static Span span_of(const Node *n, int axis, int64_t tap) {
   return s;
 }
 
-// x from the span on, as many elements as it has strides; those beyond the image are 0.
+// x from the span's beginning on, a whole number of strides long; padded with zeros beyond the
+// image.
 static Node *cut(Graph *to, Node *x, const Span span[2]) {
   Attr slice = {0}, pad = {0};
   Type cut = x->type, full = x->type;
@@ -58,7 +59,7 @@ static Node *cut(Graph *to, Node *x, const Span span[2]) {
   return memcmp(cut.dim, full.dim, sizeof cut.dim) ? moved(to, "pad", x, &pad, full) : x;
 }
 
-// The first of each `stride` elements along both axes.
+// Every `stride`-th element along both axes.
 static Node *strided(Graph *to, Node *x, const Span span[2]) {
   if (span[0].stride == 1 && span[1].stride == 1) return x;
   Type apart = type_make(x->type.dtype, 6, x->type.dim), type = x->type;
@@ -67,7 +68,7 @@ static Node *strided(Graph *to, Node *x, const Span span[2]) {
     type.dim[2 + i] = apart.dim[2 + 2 * i] = span[i].end - span[i].first;
     apart.dim[3 + 2 * i] = span[i].stride;
   }
-  for (int i = 0, at = 0; i < 4; i++) { // each axis and its strides, in the order of the image
+  for (int i = 0, at = 0; i < 4; i++) { // each axis followed by its strides, in the image's order
     int d = x->type.order[i];
     apart.order[at++] = (uint8_t)(d < 2 ? d : 2 * d - 2);
     if (d >= 2) apart.order[at++] = (uint8_t)(2 * d - 1);
@@ -82,7 +83,7 @@ static Node *strided(Graph *to, Node *x, const Span span[2]) {
   return moved(to, "reshape", x, &attr, type);
 }
 
-// The image as the tap sees it from each position: of the gradient's shape.
+// The input as the tap sees it from each output position, in the gradient's shape.
 static Node *seen_by(Graph *to, Node *n, const Span span[2]) {
   const Type *g = &n->in[0]->type;
   Node *x = strided(to, cut(to, n->in[1], span), span);
@@ -100,7 +101,7 @@ static Node *tap(Graph *to, Node *n, int64_t r, int64_t s) {
   Span span[2] = {span_of(n, 0, r), span_of(n, 1, s)};
   int64_t channels = n->type.dim[0], dims[4] = {channels, 1, 1, 1}, sums[4] = {1, channels, 1, 1};
   Type type = type_make(DtF32, 4, dims);
-  if (span[0].first == span[0].end || span[1].first == span[1].end) { // it is never on the image
+  if (span[0].first == span[0].end || span[1].first == span[1].end) { // never inside the image
     Node *none = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){0}, n);
     none->type = type;
     return none;
@@ -145,7 +146,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return copy;
 }
 
-// Needs: dtypes and orders. Gives: a graph without gradients of depthwise filters.
+// Needs: dtypes and memory orders. Produces a graph without filter gradients of depthwise
+// convolutions.
 Graph *taps_make(Graph *g) {
   bool any = false;
   for (int i = 0; i < g->nnodes; i++) any = any || is_gradient(g, g->nodes[i]);

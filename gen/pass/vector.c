@@ -1,13 +1,12 @@
-// vector.c: products of a matrix and a vector (as many as there are), of two vectors, of many pairs
-// of small matrices, of an image and one filter of a pixel. Each element of the matrix is used
-// once, or a few times: an mma tile would be empty but for a row, or a corner. They are written as
-// products that are added up along k, in the order in which the matrix lies; where k is 1, there is
-// nothing to add up.
+// vector.c: matrix-vector products (batched, too), dot products, many pairs of small matrices, and
+// 1 x 1 convolutions with one output channel. Each matrix element is used once or a few times, so
+// that an mma tile would be empty except for a row or a corner. They are rewritten as a
+// multiplication and a sum over k, in the matrix's memory order; if k is 1, without the sum.
 #include "pass.h"
 
 #include <string.h>
 
-// Takes the place of n: its type, and its uses.
+// Makes `made` the replacement of n: takes its type and uses.
 static Node *instead(Node *n, Node *made) {
   made->type = n->type;
   made->uses = n->uses;
@@ -27,8 +26,8 @@ static bool is_innermost(const Node *n, int d) {
   return stride[d] <= 1;
 }
 
-// The dimensions of t in the order of those of `matrix`, its last ones; k innermost, if it is
-// there.
+// Sets t's order to that of `matrix`, which has its last dimensions; k is innermost if it is in the
+// matrix.
 static void order_as(Type *t, const Node *matrix, int k) {
   int before = t->rank - matrix->type.rank, at = before;
   bool innermost = is_innermost(matrix, k - before);
@@ -48,7 +47,7 @@ static Node *sum_along(Graph *to, Node *n, Node *products, int64_t axes) {
   return sum;
 }
 
-// The sum over dimension k of a * b, which is never in memory; a: the matrix.
+// The sum over dimension k of a * b, fused, so that a * b is not stored; a: the matrix.
 static Node *sum_products(Graph *to, Node *n, Node *a, Node *b, int k) {
   Node *products = multiply(to, n, a, b);
   order_as(&products->type, a, k);
@@ -60,7 +59,7 @@ static Node *sum_products(Graph *to, Node *n, Node *a, Node *b, int k) {
   return instead(n, graph_move(to, "reshape", sum, n->type.rank, &attr));
 }
 
-// (..., K, 1) of (..., 1, K), and the other way round: it lies the same.
+// (..., K, 1) from (..., 1, K), or the reverse, with the same memory layout.
 static Node *turned(Graph *to, Node *x) {
   int rank = x->type.rank;
   Attr attr = {0};
@@ -78,7 +77,7 @@ static Node *unsqueezed(Graph *to, Node *x, int at) {
   return graph_move(to, "reshape", x, x->type.rank + 1, &attr);
 }
 
-// Are they so many pairs of matrices so small that tiles would be empty but for a corner?
+// Are there many pairs of matrices so small that tiles would be mostly empty?
 static bool are_small(const Node *n, int64_t k) {
   enum { kSide = 8, kDepth = 256, kBatch = 256 };
   const Type *x = &n->in[0]->type, *w = &n->in[1]->type, *t = &n->type;
@@ -89,7 +88,7 @@ static bool are_small(const Node *n, int64_t k) {
          type_count(t) / (rows * columns) >= kBatch;
 }
 
-// Is it one filter of one pixel that goes over all of an image?
+// Is n a 1 x 1 convolution with one output channel, or a gradient of one?
 static bool is_one_filter(const Node *n) {
   const Attr *a = &n->attr;
   bool pixel = a->stride[0] == 1 && a->stride[1] == 1 && a->groups == 1;
@@ -98,8 +97,8 @@ static bool is_one_filter(const Node *n) {
   return pixel && filter->dim[0] == 1 && filter->dim[2] == 1 && filter->dim[3] == 1;
 }
 
-// Such a filter's products, and the gradients by its image and by itself: sums over channels, no
-// sum, sums over pixels, of images in any order. n itself, if it is none of these.
+// Such a convolution is a sum over channels, its data gradient no sum, its filter gradient a sum
+// over pixels, in any memory order. Returns n itself if it is none of these.
 Node *vector_filter(Graph *to, Node *n) {
   if (n->op->form == FormMatmul || !is_one_filter(n)) return n;
   bool image = n->op->form == FormConvData, filter = n->op->form == FormConvFilter;
@@ -109,8 +108,7 @@ Node *vector_filter(Graph *to, Node *n) {
   return instead(n, sum_along(to, n, products, filter ? 1 << 0 | 1 << 2 | 1 << 3 : 1 << 1));
 }
 
-// What takes the place of product n, whose operands lie as they will: itself, where it is none of
-// these.
+// The replacement of contraction n, whose operands may have any order, or n itself.
 Node *vector_product(Graph *to, Node *n) {
   if (n->op->form != FormMatmul) return n;
   Node *x = n->in[0], *w = n->in[1];

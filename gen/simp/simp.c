@@ -1,24 +1,24 @@
-// simp.c: a smaller graph that computes the same. One forward walk rebuilds the graph through
-// `simp_make`, which applies the rules until none holds and keeps one node of each kind (common
-// subexpressions). Dead nodes are not visited.
+// simp.c: algebraic simplification. One forward walk rebuilds the graph through simp_make, which
+// applies the rules until none matches, and keeps one node of each kind (common subexpression
+// elimination). Dead nodes are not visited.
 #include "simp.h"
 
 #include <assert.h>
 #include <string.h>
 #include <uthash.h>
 
-typedef struct Entry { // a node that exists, by what it is
+typedef struct Entry { // an existing node, keyed by what it computes
   Node *node;
   UT_hash_handle hh;
 } Entry;
 
 enum { kMostRules = 48 };
 
-// The nodes that the graph being built has (Graph.scratch).
+// Nodes of the graph under construction (Graph.scratch).
 typedef struct Known {
   Entry *table;
-  int other;              // maps made in place of one that computes in another dtype
-  int nested[kMostRules]; // how often each rule is under way
+  int other;              // number of maps made in place of one that computes in another dtype
+  int nested[kMostRules]; // current recursion depth of each rule
 } Known;
 
 typedef struct Key {
@@ -31,7 +31,7 @@ typedef struct Key {
   Node *in[];
 } Key;
 
-// Attributes that the op has not are left out: what a rule or a model left there tells nothing.
+// Attributes that the op does not have are left out: stale values must not affect the key.
 void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size) {
   *size = sizeof(Key) + sizeof n->in[0] * (size_t)n->nin;
   Key *key = arena_alloc(arena, *size);
@@ -49,14 +49,15 @@ void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size) {
 }
 
 Node *simp_intern(Graph *to, Node *n) {
-  if (node_has_memory(n)) return n; // has a name
+  if (node_has_memory(n)) return n; // named: never merged
   Known *known = to->scratch;
   size_t size;
   void *key = simp_key(to->arena, n, n->in, &size);
   Entry *e;
   HASH_FIND(hh, known->table, key, size, e);
   if (e) {
-    if (to->nodes[to->nnodes - 1] == n) to->nnodes--; // else it is dead, and goes with the others
+    // otherwise it is dead, and removed with the others
+    if (to->nodes[to->nnodes - 1] == n) to->nnodes--;
     return e->node;
   }
   e = arena_alloc(to->arena, sizeof *e);
@@ -97,13 +98,13 @@ bool simp_is_const(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceConst;
 }
 
-// Do values of dtypes a and b have one arithmetic? Integers wrap where their dtype ends.
+// Is arithmetic the same in both dtypes? Integers wrap at different sizes.
 bool simp_same_arithmetic(Dtype a, Dtype b) {
   return a == b || (dtype_is_float(a) && dtype_is_float(b));
 }
 
-// How often a rule may be applied while it is being applied: rules that move others through a graph
-// do so at each node; two that view scores in other shapes could alternate without end.
+// Recursion limits. Rules that move an op through the graph recurse once per node; rules that
+// reshape scores could undo each other forever.
 enum { kSeen = 4, kMoved = 1000 };
 
 typedef struct Rule {
@@ -169,8 +170,7 @@ static const Rule rules[] = {
 
 static_assert(LENGTH(rules) <= kMostRules, "a place for each rule");
 
-// What the rule gives, unless it would compute in another dtype what n or a map of n computes: u8
-// where operands that have moved made i32 of it.
+// The rule's replacement, unless it changed the arithmetic dtype (for example u8 instead of i32).
 static Node *apply_rule(Graph *to, Node *n, SimpRule *rule) {
   Known *known = to->scratch;
   int before = known->other;
@@ -246,7 +246,7 @@ static Graph *simplified(Graph *g, Node *(*rewrites)(Graph *, Node *, Node **)) 
   find_operands(g);
   Graph *to = graph_rebuild(g, rewrites, &known);
   HASH_CLEAR(hh, known.table);
-  return graph_copy(to); // without what the rules left behind
+  return graph_copy(to); // without dead nodes
 }
 
 static bool has_memories(Graph *g) {
@@ -256,8 +256,8 @@ static bool has_memories(Graph *g) {
   return found && i < g->nnodes;
 }
 
-// Walks after the first one, each of a fused graph that needs it: these rules ask how often a value
-// is used, and see a graph that the rules above have left.
+// Walks after the first one, of fused graphs that need them: their rules depend on use counts of the
+// simplified graph.
 static const struct Walk {
   bool (*needed)(Graph *g);
   Node *(*rewrites)(Graph *, Node *, Node **);
@@ -267,7 +267,7 @@ static const struct Walk {
     {rows_may_be_cut, rewrite_cut},   // rows of which only a part is read
 };
 
-// Needs: types. Gives: the same outputs from fewer nodes. Breaks nothing.
+// Needs: types. Produces the same outputs from fewer nodes.
 void simp_pass(Compiler *c) {
   c->graph = simplified(c->graph, rewrite);
   bool fused = options_fused(&c->options);

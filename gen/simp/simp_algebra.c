@@ -17,20 +17,21 @@ static bool is_value(const Node *n, double v) {
   return simp_is_const(n) && n->attr.value == v;
 }
 
-// A reduction over dimensions of size 1 alone, in the dtype of what it reduces; null: it stays.
+// The result of a reduction over size-1 dimensions only, or NULL if it stays.
 static Node *one_element(Graph *to, Node *n) {
   Node *x = n->in[0];
-  if (n->op->cuda || n->op->flags & FlagOne) return x; // what combines values alone, among others
+  // plain monoids: the reduction of one element is that element
+  if (n->op->cuda || n->op->flags & FlagOne) return x;
   if (!(n->op->flags & FlagOnline)) return NULL;
   Node *none = simp_make(to, op_need(to->c, "sub"), 2, (Node *[]){x, x}, &n->attr, n);
-  return simp_make(to, op_need(to->c, "exp"), 1, &none, &n->attr, n); // 1; of an infinity NaN
+  return simp_make(to, op_need(to->c, "exp"), 1, &none, &n->attr, n); // 1, or NaN for an infinity
 }
 
-// x + 0, x - 0, x * 1, moves that move nothing, reductions of one element.
+// x + 0, x - 0, x * 1, moves without effect, reductions of one element.
 Node *drop_identity(Graph *to, Node *n) {
   Node *x = n->in[0];
   bool same = type_same_shape(&n->type, &x->type) && n->type.dtype == x->type.dtype;
-  if (n->op->flags & FlagStop && same) return x; // it has been differentiated
+  if (n->op->flags & FlagStop && same) return x; // stop_gradient has no effect after autodiff
   if (n->op->typing == TypeConvert && same &&
       !(x->op->cls == OpMap && dtype_is_float(n->type.dtype)))
     return x;
@@ -52,7 +53,7 @@ Node *drop_identity(Graph *to, Node *n) {
   return NULL;
 }
 
-// reshape(reshape(x)), and likewise permute, slice and roll, are one move.
+// reshape(reshape(x)) is one reshape; the same for permute, slice and roll.
 Node *join_moves(Graph *to, Node *n) {
   if (n->op->cls != OpMove || n->nin != 1 || n->in[0]->op != n->op) return NULL;
   Attr attr = n->attr;
@@ -71,8 +72,8 @@ Node *join_moves(Graph *to, Node *n) {
   return simp_make(to, n->op, 1, n->in[0]->in, &attr, n);
 }
 
-// y of the shape that a constant gives it alone, in the shape that its other input has; null: it is
-// none.
+// If y has its shape only because a constant input was broadcast, returns y recomputed at the other
+// input's shape, else NULL.
 static Node *without_shape(Graph *to, Node *y) {
   if (y->op->cls != OpMap || y->nin != 2 || y->op->typing == TypeDraw) return NULL;
   for (int i = 0; i < 2; i++) {
@@ -85,7 +86,7 @@ static Node *without_shape(Graph *to, Node *y) {
   return NULL;
 }
 
-// One element of a constant; it promotes as a tensor without dimensions, not as a number.
+// One element of a constant; it promotes as a 0-d tensor, not as a literal.
 static Node *single(Graph *to, Node *c) {
   Attr attr = {.value = c->attr.value, .tensor = c->type.rank || c->attr.tensor};
   Node *n = graph_add(to, c->op, 0, NULL, &attr, c);
@@ -93,8 +94,8 @@ static Node *single(Graph *to, Node *c) {
   return simp_intern(to, n);
 }
 
-// A map broadcasts its inputs: those that a constant has made as large need not be, where another
-// one is.
+// A map broadcasts its inputs: inputs expanded only by a constant are shrunk if another input
+// already has the full shape.
 Node *broadcast_late(Graph *to, Node *n) {
   Node *in[MaxInputs];
   bool full = false, found = false;
@@ -112,7 +113,7 @@ Node *broadcast_late(Graph *to, Node *n) {
   return y && y->type.dtype == n->type.dtype ? y : NULL;
 }
 
-// The addends of n that are padded along one dimension alone, all along the same.
+// Collects the addends of n, sorted by position, if each is a pad along the same single dimension.
 static bool find_parts(Node *n, Node **part, int *count, int *axis) {
   if (n->op->cls == OpMap && n->op->flags & FlagAdd && n->nin == 2)
     return type_same_shape(&n->in[0]->type, &n->in[1]->type) &&
@@ -130,8 +131,7 @@ static bool find_parts(Node *n, Node **part, int *count, int *axis) {
   return *axis >= 0;
 }
 
-// Padded parts that stand beside each other, added up, are joined: the derivative of what slices
-// cut.
+// The sum of adjacent pads is a concat (the gradient of slices).
 Node *pads_to_concat(Graph *to, Node *n) {
   Node *part[kMostJoined];
   int count = 0, axis = -1;
@@ -156,7 +156,7 @@ Node *fixed_second(Graph *to, Node *n) {
   return simp_make(to, n->op, 2, swapped, &n->attr, n);
 }
 
-// x - c = x + (-c), where both are negated in one dtype: of bytes -1 is 255.
+// x - c = x + (-c), if c is negated in the dtype of the result: as u8, -1 is 255.
 Node *subtract_to_add(Graph *to, Node *n) {
   if (!(n->op->flags & FlagSub) || !n->in[1]->fixed || n->in[0]->fixed) return NULL;
   Dtype dtype = n->in[1]->type.dtype;
@@ -166,8 +166,8 @@ Node *subtract_to_add(Graph *to, Node *n) {
   return simp_binary(to, op_need(to->c, "add"), n->in[0], negative, n);
 }
 
-// Do numbers of the model stay what they are where they are joined? 1e30 * 1e30 is infinite, and
-// (x - 1) * inf is not x * inf - inf.
+// Is combining literals safe? 1e30 * 1e30 is infinite, tiny products underflow, and (x - 1) * inf
+// is not x * inf - inf.
 static bool can_join(const Node *c1, const Node *c2, bool product) {
   double a = node_is_literal(c1) ? c1->attr.value : 1, b = node_is_literal(c2) ? c2->attr.value : 1;
   float joined = (float)(product ? a * b : a + b);
@@ -190,12 +190,12 @@ Node *join_fixed(Graph *to, Node *n) {
   return simp_binary(to, inner->op, scaled, simp_binary(to, n->op, c1, c2, n), n);
 }
 
-// `c` as a factor of the weights of contraction `y`, or null when it varies along more than the
-// output channels.
+// c as a factor of the weights of contraction y, or NULL if it varies along more than the output
+// channels.
 static Node *weight_factor(Graph *to, const Node *y, Node *c) {
   Maps maps = maps_of(y, 0);
   int channel = maps_dim(&maps, MapOut, AxisN), columns = maps_dim(&maps, MapB, AxisN);
-  if (y->type.dim[channel] != y->in[1]->type.dim[columns]) return NULL; // groups, in one alone
+  if (y->type.dim[channel] != y->in[1]->type.dim[columns]) return NULL; // grouped convolution
   for (int d = 0; d < c->type.rank; d++) {
     int of_y = y->type.rank - c->type.rank + d;
     if (c->type.dim[d] != 1 && of_y != channel) return NULL;
@@ -209,8 +209,7 @@ static Node *weight_factor(Graph *to, const Node *y, Node *c) {
   return simp_intern(to, n);
 }
 
-// Are weights times c as good in the dtype that products read? Most weights are near 1, and f16 has
-// neither large numbers nor small ones.
+// Can c be folded into the weights without leaving f16's range? Most weights are near 1.
 static bool factor_fits(const Node *y, const Node *c) {
   const double most = 64;
   double size = node_is_literal(c) ? fabs(c->attr.value) : 1;
@@ -229,7 +228,7 @@ Node *scale_into_weights(Graph *to, Node *n) {
   return simp_make(to, y->op, 2, in, &y->attr, y);
 }
 
-// Taps [*first, *end) of a filter reach the image somewhere, along dimension 2 + i.
+// Taps [*first, *end) of a filter are the ones that reach the image, along dimension 2 + i.
 static void useful_taps(const Node *n, int i, int64_t *first, int64_t *end) {
   const Attr *a = &n->attr;
   *first = *end = 0;
@@ -244,7 +243,7 @@ static void useful_taps(const Node *n, int i, int64_t *first, int64_t *end) {
   }
 }
 
-// Taps that only ever see padding are cut from the filter: 8 of 9 on a map of one pixel.
+// Removes filter taps that only ever see padding: 8 of 9 on an image of one pixel.
 Node *drop_taps(Graph *to, Node *n) {
   if (n->op->cls != OpContract || n->op->form != FormConv) return NULL;
   Node *w = n->in[1];

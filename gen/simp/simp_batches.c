@@ -1,16 +1,16 @@
-// simp_batches.c: rules of simp.c about batches of products. They may be in another order than
-// those of what reads them, as einsum makes them where one operand lacks some: keys of heads that
-// all batches share. Scores are made in the order that maps read them in, and weights read in
-// theirs. Rows of batches that were joined are apart again where they are added up.
+// simp_batches.c: rules about batch dimensions of matmuls. einsum orders them differently from the
+// maps that read them, if one operand lacks some (keys shared by all batches): scores are then
+// computed in the order in which maps read them, and probabilities are read in their own order.
+// Batches that were joined into rows are separated where the rows are summed over.
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostSearched = 64 }; // nodes of one question
+enum { kMostSearched = 64 }; // nodes visited per search
 
 // ---- in another order ---------------------------------------------------------------------------
 
-// Does n bring matrices into another order of batches, maybe exchanging rows and columns?
+// Does n permute batch dimensions, and possibly transpose the matrices (*turns)?
 static bool moves_batches(const Node *n, bool *turns) {
   int rank = n->type.rank;
   if (!node_is_move(n, MovePermute) || rank < 4) return false;
@@ -22,7 +22,7 @@ static bool moves_batches(const Node *n, bool *turns) {
   return false;
 }
 
-// x with its batches in the order of n, or from that back in their own.
+// x with its batch dimensions permuted as n does, or with that undone.
 static Node *moved(Graph *to, const Node *n, Node *x, bool back) {
   int rank = n->type.rank;
   Attr attr = {0};
@@ -34,13 +34,13 @@ static Node *moved(Graph *to, const Node *n, Node *x, bool back) {
   return simp_make(to, n->op, 1, &x, &attr, x);
 }
 
-// Weights of scores, or of those of one memory among several.
+// Is x attention probabilities, or those of one of several segments?
 static bool is_weights(const Node *x) {
   if (node_is_move(x, MoveSlice)) return memories_weigh(x->in[0]);
   return sum_power(x) && reshape_scores(x);
 }
 
-// Scores that are read in another order of batches are a product of what is in that order.
+// permute(matmul(a, b)) = matmul(permute(a), permute(b)), for scores read in another batch order.
 static Node *scores_moved(Graph *to, Node *n) {
   bool turns;
   if (!moves_batches(n, &turns)) return NULL;
@@ -55,7 +55,7 @@ static Node *scores_moved(Graph *to, Node *n) {
   return turns ? reshape_turned(to, y) : y;
 }
 
-// And weights in another order, times values, are weights times values in theirs, moved.
+// matmul(permute(p), v) = permute(matmul(p, permute^-1(v))), for probabilities p.
 static Node *weights_moved(Graph *to, Node *n) {
   bool turns;
   if (!reshape_batched(n) || !moves_batches(n->in[0], &turns)) return NULL;
@@ -74,7 +74,8 @@ Node *batches_in_order(Graph *to, Node *n) {
 
 // ---- rows of several batches --------------------------------------------------------------------
 
-// Rows that x has joined, behind `batches` dimensions; null: it has joined none, or others.
+// The input of reshape x, if x joins all dimensions after `batches` and before the last into rows,
+// else NULL.
 static Node *rows_joined(Node *x, const Type *batches) {
   Node *of = node_is_move(x, MoveReshape) ? x->in[0] : NULL;
   if (!of || of->type.rank <= x->type.rank) return NULL;
@@ -83,8 +84,8 @@ static Node *rows_joined(Node *x, const Type *batches) {
   return of->type.dim[of->type.rank - 1] == x->type.dim[x->type.rank - 1] ? of : NULL;
 }
 
-// Weights of attention to keys or values that all batches share: a softmax of products, or made of
-// two of them, as its derivative is. What only one product makes may be of classes.
+// Is x probabilities over keys that all batches share: a softmax of one product, or the gradient,
+// which depends on two? A map of only one product may be a classifier's output.
 static bool are_of_attention(const Node *x) {
   int left = kMostSearched;
   const Node *one = x->type.rank > 2 && sum_power(x) ? reshape_product(x, NULL, &left) : NULL;
@@ -92,18 +93,19 @@ static bool are_of_attention(const Node *x) {
   return one && ((softmax && x->in[1]->in[0] == x->in[0]) || reshape_product(x, one, &left));
 }
 
-// Is x made of scores, of which n multiplies the rows of some batches, or of all by weights?
+// Is x scores, or probabilities, that n contracts over joined rows? Batch permutations are looked
+// through.
 static bool is_of_rows(const Node *x, const Node *n) {
   int rank = x->type.rank;
   bool moved = node_is_move(x, MovePermute) && rank > 2;
   if (moved && x->attr.dims[rank - 2] == rank - 2 && x->attr.dims[rank - 1] == rank - 1)
-    x = x->in[0]; // batches in another order
+    x = x->in[0]; // batch dimensions permuted
   if (node_is_move(x, MoveSlice) && memories_weigh(x->in[0])) return true;
   return reshape_batched(n) ? reshape_scores(x) : are_of_attention(x);
 }
 
-// a^T b, of rows that were joined, where one is made of scores, is the sum of such products of what
-// they were: derivatives of keys that heads or batches share, with the scores on the left.
+// a^T b over joined rows, one of them scores, becomes a sum over batches of a^T b: gradients of
+// keys that heads or batches share. The scores become the left operand.
 Node *rows_summed(Graph *to, Node *n) {
   bool matrices = n->op->cls == OpContract && n->op->maps->leading;
   if (!matrices || n->type.rank < 2 || !reshape_turns(n->in[0])) return NULL;
@@ -126,7 +128,7 @@ Node *rows_summed(Graph *to, Node *n) {
   return right ? reshape_turned(to, sum) : sum;
 }
 
-// ---- seen as fewer dimensions -------------------------------------------------------------------
+// ---- joined batch dimensions --------------------------------------------------------------------
 
 static bool same_batches(const Node *a, const Node *b) {
   if (a->type.rank != b->type.rank) return false;
@@ -135,8 +137,8 @@ static bool same_batches(const Node *a, const Node *b) {
   return true;
 }
 
-// A concat, along rows or columns, of products whose batches are seen as fewer dimensions is one of
-// the products, seen so.
+// A concat, along rows or columns, of scores with joined batches is a reshape of the concat of the
+// original ones.
 Node *concat_apart(Graph *to, Node *n) {
   int rank = n->type.rank, more = 0;
   bool concat = node_is_move(n, MoveConcat);
@@ -156,7 +158,7 @@ Node *concat_apart(Graph *to, Node *n) {
   return reshape_as(to, simp_make(to, n->op, n->nin, in, &attr, n), rank, n->type.dim);
 }
 
-// And a slice of rows or columns of such a product.
+// A slice of rows or columns of scores with joined batches: the same.
 Node *slice_apart(Graph *to, Node *n) {
   int rank = n->type.rank;
   const Node *x = node_is_move(n, MoveSlice) ? n->in[0] : n;
@@ -174,7 +176,8 @@ Node *slice_apart(Graph *to, Node *n) {
 
 // ---- some of the batches ------------------------------------------------------------------------
 
-// The part of x, which broadcasts to what n slices, that n takes of the batches.
+// The part of x, which broadcasts to n's input, that n takes of the batches, recomputed from sliced
+// inputs.
 static Node *cut(Graph *to, Node *x, const Node *n, int *left) {
   Attr attr = {0};
   int rank = x->type.rank, before = n->type.rank - rank;
@@ -195,8 +198,8 @@ static Node *cut(Graph *to, Node *x, const Node *n, int *left) {
   return simp_make(to, x->op, x->nin, in, &x->attr, x);
 }
 
-// Weights of which some batches are read by themselves, as those of every second head that
-// differential attention subtracts, are made of these batches of queries and keys.
+// A batch slice of probabilities is computed from slices of q and k: differential attention reads
+// every second head separately.
 Node *weights_cut(Graph *to, Node *n) {
   if (!node_is_move(n, MoveSlice)) return NULL;
   const Node *x = n->in[0];

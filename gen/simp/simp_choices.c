@@ -1,7 +1,6 @@
-// simp_choices.c: rules of simp.c about conditions that choose between two constants, as masks are
-// written that are added or multiplied. What maps make of them is a choice again, so that the
-// condition is seen by who asks where it holds (gen/sched/span.c). And the lowest number of a
-// float, where a softmax takes it for no score at all, is minus infinity.
+// simp_choices.c: rules about where() between two constants, as in additive and multiplicative
+// masks. A map of such a choice becomes a choice again, so that span.c sees the condition. And the
+// lowest finite float in the scores of a softmax becomes -inf.
 #include "simp.h"
 
 #include <math.h>
@@ -14,13 +13,13 @@ static bool is_scalar(const Node *n) {
   return simp_is_const(n) && type_count(&n->type) == 1;
 }
 
-// Is n where(c, A, B) of the shape of c, A and B constants?
+// Is n where(c, A, B) of c's shape, with A and B constants?
 static bool of_constants(const Node *n) {
   return is_choice(n) && is_scalar(n->in[1]) && is_scalar(n->in[2]) && !is_scalar(n->in[0]) &&
          type_same_shape(&n->in[0]->type, &n->type);
 }
 
-// f(where(c, A, B)) = where(c, f(A), f(B)), of constants alone.
+// f(where(c, A, B)) = where(c, f(A), f(B)), if f's other inputs are constants, too.
 Node *choice_mapped(Graph *to, Node *n) {
   Node *chosen = NULL, *side[2];
   if (n->op->cls != OpMap || n->op->typing == TypeDraw || is_choice(n)) return NULL;
@@ -41,7 +40,7 @@ Node *choice_mapped(Graph *to, Node *n) {
 }
 
 // where(c, true, false) = c; where(c, false, true) = not c; where(not c, a, b) = where(c, b, a);
-// and not not c = c.
+// not not c = c.
 Node *choice_plain(Graph *to, Node *n) {
   const Op *negation = op_need(to->c, "logical_not");
   Node *c = n->nin ? n->in[0] : NULL;
@@ -58,11 +57,11 @@ Node *choice_plain(Graph *to, Node *n) {
   return turned ? simp_make(to, n->op, 3, in, NULL, n) : NULL;
 }
 
-// ---- the lowest number for a score -------------------------------------------------------------
+// ---- lowest finite float in scores --------------------------------------------------------------
 
-enum { kMostRows = 65536, kMostAsked = 32 }; // rows that are looked at; nodes of a condition
+enum { kMostRows = 65536, kMostAsked = 32 }; // rows that are checked; nodes of a condition
 
-// Where the element of `move` at these places is in what it moves.
+// The position in `move`'s input of its element at `at`.
 static void place_before(const Node *move, const int64_t *at, int64_t *in) {
   const Type *t = &move->in[0]->type;
   int64_t i = 0;
@@ -78,9 +77,8 @@ static bool is_move(const Node *n) {
   return n->op->cls == OpMove && n->nin == 1 && n->op->form <= MoveSlice;
 }
 
-// The value at these places of n, which is made of positions and numbers; false: it is made of
-// something else, or of values that kernels would round or wrap. A score that a choice takes counts
-// as 0.
+// Evaluates n at a position; false if it depends on anything but positions and literals, or on
+// values that kernels would round or wrap. An unknown score chosen by a where() counts as 0.
 static bool value_at(Graph *to, const Node *n, const int64_t *at, int *left, double *v) {
   double in[MaxInputs];
   int64_t from[MaxRank];
@@ -97,7 +95,7 @@ static bool value_at(Graph *to, const Node *n, const int64_t *at, int *left, dou
     const Type *t = &n->in[i]->type;
     for (int d = 0; d < t->rank; d++) from[d] = t->dim[d] > 1 ? at[d + n->type.rank - t->rank] : 0;
     if (i && is_choice(n) && (i == 1) != (in[0] != 0))
-      in[i] = 0; // it is not taken
+      in[i] = 0; // not chosen
     else if (!value_at(to, n->in[i], from, left, &in[i])) {
       if (!i || !is_choice(n)) return false;
       in[i] = 0;
@@ -110,8 +108,8 @@ static bool is_low(double v) {
   return v <= -1e38;
 }
 
-// Has each row of scores some place that is not hidden? Hidden are those where n is the lowest
-// number, or, if it is a condition, `when`.
+// Does each row of scores have an unmasked position? Masked are those where n is the lowest float
+// or, if n is a condition, where it equals `when`.
 static bool in_each_row(Graph *to, const Node *n, const Type *scores, bool when) {
   int64_t rows = scores->dim[scores->rank - 2], keys = scores->dim[scores->rank - 1];
   int first = n->type.rank - 2; // the dimension of rows
@@ -140,15 +138,15 @@ static bool is_lowest(const Node *n) {
          !isinf(n->attr.value);
 }
 
-// Is n finite wherever its float inputs are? Not what a logarithm or a quotient is.
+// Is n finite if its float inputs are? (Not true of a logarithm or a quotient.)
 static bool keeps_finite(const Node *n) {
   unsigned finite = FlagAdd | FlagSub | FlagMul | FlagLipschitz;
   bool by_number = n->op->flags & FlagDiv && is_scalar(n->in[1]) && n->in[1]->attr.value != 0;
   return n->op->flags & finite || by_number || is_choice(n) || !dtype_is_float(n->type.dtype);
 }
 
-// Are these scores a product, and maps of it, of positions and of numbers that are not as low? Of
-// anything else a row's other scores might all be the lowest number, too.
+// Are these scores computed from a contraction, positions and ordinary literals, so that they
+// cannot all be the lowest float themselves?
 static bool is_plain(const Node *n, int *left) {
   if (--*left < 0) return false;
   if (simp_is_const(n)) return fabs(n->attr.value) < 1e30;
@@ -159,15 +157,15 @@ static bool is_plain(const Node *n, int *left) {
   return plain;
 }
 
-// What n is of x in the place of `was`, with moves alone between.
+// n recomputed with x in the place of `was`; only moves are between.
 static Node *moved_alike(Graph *to, const Node *n, const Node *was, Node *x) {
   if (n == was) return x;
   Node *in = moved_alike(to, n->in[0], was, x);
   return simp_make(to, n->op, 1, &in, &n->attr, n);
 }
 
-// Scores, or what is added to them, with minus infinity where a choice takes the lowest number, if
-// each row has others; null: it has not, or n is no such choice, whatever moves are behind it.
+// n, scores or a mask added to them, with -inf in the place of the lowest float, if each row has
+// other positions. NULL if not, or if n is not such a choice behind moves.
 static Node *with_infinity(Graph *to, Node *n, const Type *scores) {
   Node *choice = n;
   int left = kMostAsked;
@@ -183,8 +181,8 @@ static Node *with_infinity(Graph *to, Node *n, const Type *scores) {
   return moved_alike(to, n, choice, simp_make(to, choice->op, 3, in, NULL, choice));
 }
 
-// exp(x - max(x)), where x is scores of which some are the lowest number: of a row that has others
-// their powers are 0 as those of minus infinity are, which hides whole tiles.
+// exp(x - max(x)): the lowest float in x becomes -inf, if each row has other positions. Both give
+// probability 0, but -inf lets attention skip whole tiles.
 Node *lowest_hidden(Graph *to, Node *n) {
   if (!(n->op->flags & FlagExp) || n->in[0]->op->cls != OpMap) return NULL;
   Node *from = n->in[0], *x = from->nin == 2 ? from->in[0] : NULL;

@@ -1,42 +1,41 @@
-// simp_concat.c: rules of simp.c about concats. Rotary positions are often written as
-// x * cos + concat(-b, a) * sin, where a and b are the halves of x: maps of a concat whose parts
-// are made of slices of what these maps read whole. They become a concat of maps of slices alone,
-// as twins.c wants them, and x has two readers, not three. So do maps of a concat alone, as where
-// it is scaled, whose parts are made of slices of one value; and a concat of such concats is one,
-// as long as a kernel takes all their parts.
-// Scores that stand beside others are apart again where these are cut away.
+// simp_concat.c: rules about concats. Rotary embeddings are often written as x * cos + concat(-b,
+// a) * sin, with a and b the halves of x. They are rewritten to the concat(f(slice), ...) form
+// required by twins.c; x then has two readers instead of three. The same for maps of a concat whose
+// parts are all computed from slices of one value. Nested concats become one, up to the number of
+// parts that a kernel takes. Slices of concatenated scores are computed from the scores of one
+// part.
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostSearched = 32, kMostParts = 8 }; // nodes of one question; parts
+enum { kMostSearched = 32, kMostParts = 8 }; // nodes visited per search; parts
 
 typedef struct Split {
   Graph *to;
   const Node *top, *concat; // maps lead from the concat to the top
-  int part;                 // the one that is made
-  bool whole;               // rows are made of all parts, as they are
+  int part;                 // the part being made
+  bool whole;               // row reductions are over all parts, and stay as they are
 } Split;
 
-// The dimension of x that broadcasts along the concat's axis; -1: x has none, or one element there.
+// The dimension of x that broadcasts along the concat's axis, or -1 if it has size 1 or is missing.
 static int axis_in(const Split *s, const Node *x) {
   int d = (int)s->concat->attr.axis - (s->top->type.rank - x->type.rank);
   return d >= 0 && x->type.dim[d] > 1 ? d : -1;
 }
 
-// Where its part begins along the concat's axis.
+// Where the current part begins along the concat's axis.
 static int64_t part_begin(const Split *s) {
   int64_t begin = 0;
   for (int i = 0; i < s->part; i++) begin += s->concat->in[i]->type.dim[s->concat->attr.axis];
   return begin;
 }
 
-// Maps of the tree below the top; others that a map reads are its leaves.
+// Is n a map of the tree? Inputs of the tree's maps that are not are its leaves.
 static bool is_inner(const Split *s, const Node *n) {
   return n == s->top || (simp_is_pure_map(n) && n->uses == 1);
 }
 
-// The concat that x is, or that maps make it of; null: there is none.
+// The concat that is x, or from which maps compute it, or NULL.
 static const Node *find_concat(const Split *s, const Node *x, int *left) {
   bool concat = node_is_move(x, MoveConcat);
   if (concat) return x->uses == 1 && x->nin <= kMostParts ? x : NULL;
@@ -49,13 +48,13 @@ static const Node *find_concat(const Split *s, const Node *x, int *left) {
   return NULL;
 }
 
-// What n, made by maps of one value, is made of.
+// The input of a chain of one-input maps that ends in n.
 static const Node *origin(const Node *n) {
   while (simp_is_pure_map(n) && n->nin == 1) n = n->in[0];
   return n;
 }
 
-// Of what is n a slice along the concat's axis alone? Null: it is none.
+// If n is a slice along the concat's axis only: its input, else NULL.
 static const Node *sliced(const Split *s, const Node *n) {
   if (!node_is_move(n, MoveSlice)) return NULL;
   const Node *x = n->in[0];
@@ -73,7 +72,7 @@ static bool reads(const Split *s, const Node *n, const Node *x, int *left) {
   return false;
 }
 
-// Are all parts of the concat made of slices of one leaf?
+// Are all parts of the concat computed from slices of one leaf?
 static bool is_of_leaf(const Split *s) {
   const Node *x = sliced(s, origin(s->concat->in[0]));
   int left = kMostSearched;
@@ -83,8 +82,8 @@ static bool is_of_leaf(const Split *s) {
   return reads(s, s->top, x, &left);
 }
 
-// Of what is n a slice, or made of a slice by maps? Null: there is none. What slices of constants
-// are beside it does not matter.
+// The value of which n is a slice, or from a slice of which maps compute n; NULL if there is none.
+// Slices of constants are ignored.
 static const Node *cut_from(const Split *s, const Node *n, int *left) {
   const Node *x = sliced(s, n);
   if (x || --*left < 0 || !simp_is_pure_map(n)) return x && !x->fixed ? x : NULL;
@@ -93,7 +92,7 @@ static const Node *cut_from(const Split *s, const Node *n, int *left) {
   return x;
 }
 
-// Is the concat all that the maps below n read along its axis?
+// Is the concat the only leaf below n that varies along its axis?
 static bool is_alone(const Split *s, const Node *n) {
   if (n == s->concat || axis_in(s, n) < 0) return true;
   bool alone = is_inner(s, n);
@@ -101,7 +100,8 @@ static bool is_alone(const Split *s, const Node *n) {
   return alone;
 }
 
-// Is it, of parts that are cut from one value?
+// Are all parts slices of one value (or maps of them), and is the concat the only operand along its
+// axis?
 static bool is_cut(const Split *s) {
   const Node *x = NULL;
   for (int i = 0; i < s->concat->nin; i++) {
@@ -113,7 +113,7 @@ static bool is_cut(const Split *s) {
   return is_alone(s, s->top);
 }
 
-// Positions and what maps make of them are computed for a slice, however many read them whole.
+// Is x computed from positions? Then a slice of it is recomputed, even if others read it whole.
 static bool is_placed(const Node *x, int *left) {
   if (!x->type.rank || (x->op->cls == OpSource && x->op->form == SourceIndex)) return true;
   bool placed = --*left >= 0 && simp_is_pure_map(x);
@@ -153,7 +153,7 @@ static Node *concat_last(Graph *to, Node *n) {
   return simp_make(to, s.concat->op, s.concat->nin, parts, &attr, n);
 }
 
-// concat(concat(a, b), c) = concat(a, b, c), where nobody else reads the first.
+// concat(concat(a, b), c) = concat(a, b, c), if the inner concat has no other reader.
 static Node *concat_of_concats(Graph *to, Node *n) {
   int count = 0, most = n->nin;
   if (!node_is_move(n, MoveConcat)) return NULL;
@@ -169,7 +169,7 @@ static Node *concat_of_concats(Graph *to, Node *n) {
   return simpler ? simp_make(to, n->op, count, parts, &n->attr, n) : NULL;
 }
 
-// And one of more parts than a kernel takes is one of concats, as of the steps of a recurrence.
+// A concat of more parts than a kernel takes becomes a concat of concats (steps of a recurrence).
 static Node *concat_of_many(Graph *to, Node *n) {
   if (!node_is_move(n, MoveConcat) || n->nin <= kMostPointers) return NULL;
   int count = 0, runs = (int)ceil_div(n->nin, kMostPointers), size = (int)ceil_div(n->nin, runs);
@@ -181,7 +181,7 @@ static Node *concat_of_many(Graph *to, Node *n) {
   return simp_make(to, n->op, count, parts, &n->attr, n);
 }
 
-// A slice of a concat that lies in one part, which is made of positions, is a slice of that part:
+// A slice within one part of a concat is a slice of that part, if it is computed from positions:
 // the halves of concat(cos, cos) are one table.
 static Node *slice_of_part(Graph *to, Node *n) {
   Node *concat = n->op->cls == OpMove && n->nin == 1 ? n->in[0] : n;
@@ -197,9 +197,9 @@ static Node *slice_of_part(Graph *to, Node *n) {
   return simp_make(to, n->op, 1, &part, &attr, n);
 }
 
-// ---- scores beside others -----------------------------------------------------------------------
+// ---- concatenated scores ------------------------------------------------------------------------
 
-// The concat with scores among its parts that x, of its shape, is made of by maps; null: none.
+// The concat with scores among its parts from which maps compute x, or NULL.
 static const Node *concat_of_scores(const Node *x, int *left) {
   if (--*left < 0) return NULL;
   if (node_is_move(x, MoveConcat)) {
@@ -215,7 +215,7 @@ static const Node *concat_of_scores(const Node *x, int *left) {
   return NULL;
 }
 
-// Does n pad its input along d alone?
+// Does n pad its input only along d?
 static bool pads_along(const Node *n, int d) {
   if (!node_is_move(n, MovePad)) return false;
   for (int i = 0; i < n->type.rank; i++)
@@ -223,7 +223,7 @@ static bool pads_along(const Node *n, int d) {
   return true;
 }
 
-// Do maps make x, of its shape, of the concat?
+// Is x computed by maps of its shape from the concat?
 static bool is_made_of(const Node *x, const Node *concat, int *left) {
   bool made = x == concat;
   if (--*left < 0) return false;
@@ -235,7 +235,7 @@ static bool is_made_of(const Node *x, const Node *concat, int *left) {
 typedef Node *Piece(const Split *s, Node *x, int *left);
 static Piece piece_of;
 
-// The map x of pieces of its inputs; null: one cannot be made.
+// The map x of pieces of its inputs, or NULL if one cannot be made.
 static Node *map_of(const Split *s, Node *x, Piece *piece, int *left) {
   Node *in[MaxInputs];
   for (int i = 0; i < x->nin; i++)
@@ -243,8 +243,8 @@ static Node *map_of(const Split *s, Node *x, Piece *piece, int *left) {
   return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
 }
 
-// x, a value of rows, where those of the concat that are reduced are so part by part; null: that
-// cannot be. Rows of anything else have other parts, or none, and stay as they are.
+// x, a per-row value, with row reductions of the concat replaced by reductions of its parts,
+// combined; NULL if impossible. Other row values stay as they are.
 static Node *rows_by_parts(const Split *s, Node *x, int *left) {
   if (--*left < 0) return NULL;
   if (simp_is_pure_map(x)) return map_of(s, x, rows_by_parts, left);
@@ -266,7 +266,7 @@ static Node *rows_by_parts(const Split *s, Node *x, int *left) {
   return all;
 }
 
-// x from `begin` to `end` along d; of a concat the part that this is, of positions others.
+// x from `begin` to `end` along d; simplified for parts of a concat and for positions.
 static Node *cut_along(Graph *to, Node *x, int d, int64_t begin, int64_t end) {
   int64_t at = 0;
   bool concat = node_is_move(x, MoveConcat) && x->attr.axis == d;
@@ -281,7 +281,7 @@ static Node *cut_along(Graph *to, Node *x, int d, int64_t begin, int64_t end) {
   return x->attr.axis == d ? simp_make(to, op_need(to->c, "add"), 2, in, NULL, x) : in[0];
 }
 
-// A product, of those columns of its right operand.
+// Matmul x, with these columns of its right operand only.
 static Node *product_cut(Graph *to, Node *x, int64_t begin, int64_t end) {
   Node *b = x->in[1], *rows = reshape_turns(b) ? b->in[0] : NULL;
   int last = b->type.rank - 1;
@@ -291,7 +291,7 @@ static Node *product_cut(Graph *to, Node *x, int64_t begin, int64_t end) {
   return simp_make(to, x->op, 2, in, &x->attr, x);
 }
 
-// The part of x that belongs to that of the concat.
+// The piece of x that belongs to the current part of the concat.
 static Node *piece_of(const Split *s, Node *x, int *left) {
   int d = axis_in(s, x);
   if (x == s->concat) return x->in[s->part];
@@ -313,9 +313,9 @@ static Node *piece_of(const Split *s, Node *x, int *left) {
   return cut_along(s->to, x, d, begin, begin + size);
 }
 
-// A slice of maps of scores that stand beside others is one of these maps of the scores alone: of a
-// softmax with a column of no value, whose weights are cut away, the sums and maxima of both; of
-// derivatives of scores of memories (simp_memories.c), whose rows are those of all.
+// A slice of maps of concatenated scores is computed from the scores of that part: for a softmax
+// with an extra column (attention sink), max and sum of both are combined; for gradients of the
+// scores of several segments (simp_memories.c), row values stay those of all.
 static Node *scores_alone(Graph *to, Node *n) {
   int left = kMostSearched;
   if (!node_is_move(n, MoveSlice) || !simp_is_pure_map(n->in[0])) return NULL;

@@ -1,11 +1,11 @@
-// simp_cut.c: rows that nobody reads are not computed. A slice of what maps, reductions along rows
-// and products make of rows is made of slices: of one token in the last block of a transformer,
-// whose class or next token is asked for, the norm, the projections and the residual.
+// simp_cut.c: rows that nobody reads are not computed. A slice of rows moves up through maps, row
+// reductions and matmuls: if only the last token of a transformer is read, its last block computes
+// norm, projections and residual for one row.
 #include "simp.h"
 
 enum { kMostInner = 96 };
 
-typedef struct Inner { // a node that is made of slices; or a leaf, which is sliced
+typedef struct Inner { // a node that is recomputed from slices, or a leaf, which is sliced
   Node *node, *made;
   int reads; // by such nodes
   bool inner, done;
@@ -18,7 +18,7 @@ typedef struct Cut {
   int count;
 } Cut;
 
-// Dimension d of the slice, as one of a value that broadcasts to what it cuts; less than 0: none.
+// Dimension d of the slice as a dimension of x, which broadcasts to its input; below 0: none.
 static int dim_of(const Cut *c, const Node *x, int d) {
   return d - (c->slice->type.rank - x->type.rank);
 }
@@ -27,7 +27,7 @@ static bool cuts(const Cut *c, int d) {
   return c->slice->type.dim[d] != c->slice->in[0]->type.dim[d];
 }
 
-// Has x an element alone where the slice cuts?
+// Has x size 1 along all dimensions that the slice cuts?
 static bool is_whole(const Cut *c, const Node *x) {
   for (int d = 0; d < c->slice->type.rank; d++) {
     int own = dim_of(c, x, d);
@@ -36,7 +36,7 @@ static bool is_whole(const Cut *c, const Node *x) {
   return true;
 }
 
-// Are elements of n that the slice takes made of those of its inputs that it takes?
+// Does each element of n that the slice takes depend only on the same rows of n's inputs?
 static bool by_rows(const Cut *c, const Node *n) {
   bool map = n->op->cls == OpMap && n->op->typing != TypeDraw,
        product = n->op->cls == OpContract && n->op->form == FormMatmul && n->in[1]->type.rank == 2,
@@ -58,14 +58,14 @@ static Inner *entry_of(Cut *c, Node *n) {
   return &c->list[c->count++];
 }
 
-static Inner *last_open(Cut *c) { // nodes come behind all that they read
+static Inner *last_open(Cut *c) { // readers before what they read
   Inner *last = NULL;
   for (int i = 0; i < c->count; i++)
     if (!c->list[i].done && (!last || c->list[i].node->id > last->node->id)) last = &c->list[i];
   return last;
 }
 
-// From the slice up: a node that others read, too, is a leaf. False: there is nothing to save.
+// Walks up from the slice; a node with other readers is a leaf. False if nothing would be saved.
 static bool find_inner(Cut *c) {
   bool saves = false;
   for (Inner *x; (x = last_open(c));) {
@@ -100,8 +100,8 @@ static Node *make(Cut *c, Node *n) {
   for (int i = 0; i < n->nin; i++)
     in[i] = i && n->op->cls == OpContract ? n->in[i] : make(c, n->in[i]);
   x->made = simp_make(c->to, n->op, n->nin, in, &n->attr, n);
-  if (x->made->uses < n->uses) x->made->uses = n->uses; // rules ask for them
-  x->made->written = NULL; // of fewer rows
+  if (x->made->uses < n->uses) x->made->uses = n->uses; // rules query it
+  x->made->written = NULL; // it has fewer rows than the node written
   return x->made;
 }
 

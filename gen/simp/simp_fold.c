@@ -1,16 +1,16 @@
-// simp_fold.c: the rule of simp.c that computes what is made of constants alone.
+// simp_fold.c: the rule that folds constants.
 #include "simp.h"
 
 #include <lauxlib.h>
 #include <math.h>
 
-// Does the dtype hold v as it is? An integer beyond its range wraps where it is computed.
+// Is v in the range of the dtype? Integers beyond it wrap when they are computed.
 static bool holds(Dtype dtype, double v) {
   if (dtype == DtU8) return v >= 0 && v <= UINT8_MAX;
   return dtype_is_float(dtype) || dtype == DtBool || (v >= INT32_MIN && v <= INT32_MAX);
 }
 
-// v as a value of the dtype, as kernels convert: floats are cut toward zero, bytes are modulo 256.
+// v converted to the dtype as kernels convert: floats truncate toward zero, u8 is modulo 256.
 static double converted(Dtype dtype, double v) {
   if (dtype == DtF16) return half_to_float(half_from_float((float)v));
   if (dtype == DtBf16) return bf16_to_float(bf16_from_float((float)v));
@@ -39,8 +39,8 @@ bool fold_exact(Compiler *c, const Node *n, const double *in, double *v) {
   return holds(dtype, *v) && *v == (dtype_is_float(dtype) ? converted(dtype, *v) : floor(*v));
 }
 
-// A constant in the place of n: a number as those that a model writes, if all inputs of n are such,
-// else a tensor, which promotes as one (type.c).
+// A constant in the place of n: a literal if all inputs of n are literals, else a tensor, which
+// promotes as one (type.c).
 static Node *constant(Graph *to, double value, const Node *n) {
   bool number = n->op->cls == OpMap && n->op->typing != TypeConvert;
   for (int i = 0; i < n->nin; i++) number = number && node_is_number(n->in[i]);
@@ -50,15 +50,15 @@ static Node *constant(Graph *to, double value, const Node *n) {
   return simp_intern(to, made);
 }
 
-// Is n made of positions and numbers, as ids are that a model computes? Those in memory are checked
-// where they are read.
+// Is n computed from positions and literals, like indices that a model computes? Indices in memory
+// are range-checked where they are read.
 static bool is_of_positions(const Node *n, int *left) {
   bool made = --*left >= 0 && (node_is_computed(n) || n->op->cls == OpMap);
   for (int i = 0; i < n->nin && made; i++) made = is_of_positions(n->in[i], left);
   return made;
 }
 
-// A map of constants is a constant, and so is what moves elements that are all alike.
+// A map of constants is a constant, and so is a move of one.
 Node *fold_constants(Graph *to, Node *n) {
   enum { kMostAsked = 16 };
   int left = kMostAsked;

@@ -1,13 +1,12 @@
-// simp_grids.c: rules of simp.c about scores that are seen as a grid: their rows or their keys as
-// two dimensions, or as more, as biases of pictures and softmax over two axes want them. Maps and
-// reductions of these are made in the shape of the product, of which rows and keys are one
-// dimension each; what varies along a part of one is repeated along the rest of it. That shape is
-// what attention has (attend.c).
+// simp_grids.c: rules about scores reshaped to a grid: rows or keys as two or more dimensions, as
+// for 2-D biases of images and softmax over two axes. Maps and reductions of the grid are computed
+// in the matmul's shape, with rows and keys as one dimension each; values that vary along only a
+// part of such a dimension are expanded along the rest. attend.c matches that shape.
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostDeep = 64 }; // nodes of one question
+enum { kMostDeep = 64 }; // nodes visited per search
 
 bool grid_run(const Type *a, const Type *b, GridRun *r) {
   r->i = r->i_end, r->j = r->j_end;
@@ -23,7 +22,7 @@ bool grid_run(const Type *a, const Type *b, GridRun *r) {
   return true;
 }
 
-// Along the dimensions of run r of `full`, to which x broadcasts: does it vary, does it stay?
+// Along the dimensions of run r of `full`, to which x broadcasts: does x vary, is it constant?
 static void along_run(const Type *x, const Type *full, const GridRun *r, bool *varies,
                       bool *stays) {
   int before = full->rank - x->rank;
@@ -45,10 +44,10 @@ bool grid_seen_as(const Type *x, const Type *full, const Type *as, int64_t *dims
   return true;
 }
 
-// ---- what is seen otherwise -------------------------------------------------------------------
+// ---- reshaped scores ----------------------------------------------------------------------------
 
-// The scores that maps and reshapes make n of, as their product has them, where no map is of a
-// product as it is; null: there are none.
+// The scores, in the matmul's shape, from which n is computed by maps and reshapes, if it is
+// reshaped at all; else NULL.
 static const Node *scores_seen(const Node *n, int *left) {
   if (--*left < 0) return NULL;
   if (node_is_move(n, MoveReshape))
@@ -59,15 +58,14 @@ static const Node *scores_seen(const Node *n, int *left) {
   return found;
 }
 
-// The shape of the scores of which x, maybe seen otherwise, has reduced rows in it; null: it has
-// none.
+// The shape of the scores whose row reduction is in x, which may be reshaped, or NULL.
 static const Type *shape_reduced(const Node *x) {
   int left = kMostDeep;
   const Node *reduced = turned_reduced(node_is_move(x, MoveReshape) ? x->in[0] : x, &left);
   return reduced ? &reduced->in[0]->type : NULL;
 }
 
-// Is x scores, or what has reduced their rows in it, that are seen otherwise?
+// Is x a reshape of scores, or of values computed from their row reductions?
 static bool is_seen(const Node *x) {
   int left = kMostDeep;
   return node_is_move(x, MoveReshape) && (shape_reduced(x) || scores_seen(x, &left));
@@ -75,14 +73,14 @@ static bool is_seen(const Node *x) {
 
 // ---- in the shape of the product ----------------------------------------------------------------
 
-typedef struct Seen { // `full`, of what is at hand, is seen as `as`
+typedef struct Seen { // `full`, the shape at hand, is to become `as`
   Graph *to;
   const Type *full, *as;
-  int left; // nodes
-  bool failed; // a product cannot have other batches
+  int left; // nodes that may still be visited
+  bool failed; // a matmul cannot have the new batches
 } Seen;
 
-// The index along the elements of run r of `as`, in their order.
+// The linear index of an element within run r of `as`.
 static Node *index_of_run(const Seen *s, const Node *like, const GridRun *r) {
   Node *sum = NULL;
   int64_t stride = 1;
@@ -100,7 +98,7 @@ static Node *index_of_run(const Seen *s, const Node *like, const GridRun *r) {
   return sum;
 }
 
-// x, an index along a dimension of `full`, of an index along what that is a part of.
+// An index along a dimension of `full`, computed from the linear index within its run.
 static Node *index_seen(const Seen *s, Node *x) {
   int at = x->attr.axis + s->full->rank - x->type.rank;
   int64_t after = 1, before = 1;
@@ -115,7 +113,7 @@ static Node *index_seen(const Seen *s, Node *x) {
   return sum && before > 1 ? simp_with(s->to, "mod", sum, (double)s->full->dim[at]) : sum;
 }
 
-// Any x, repeated along the rest of a run of dimensions where it varies along a part of one.
+// Any x, expanded along a run of which it varies only along a part, then reshaped.
 static Node *repeated_seen(const Seen *s, Node *x) {
   int64_t dims[MaxRank];
   Type repeated = *s->full;
@@ -133,7 +131,7 @@ static Node *repeated_seen(const Seen *s, Node *x) {
 
 static Node *seen(Seen *s, Node *x);
 
-// Of x, which is seen as `full`.
+// x, of which a value of shape `full` is a reshape.
 static Node *below_reshape(Seen *s, Node *x) {
   const Type *full = s->full;
   if (type_same_shape(&x->type, s->as)) return x;
@@ -143,7 +141,7 @@ static Node *below_reshape(Seen *s, Node *x) {
   return y;
 }
 
-// A reduction of `full` along whole runs of dimensions; null: it is none.
+// A reduction of `full` along whole runs of dimensions, in the other shape, or NULL.
 static Node *reduction_seen(Seen *s, Node *x) {
   Attr attr = x->attr;
   if (!type_same_shape(&x->in[0]->type, s->full)) return NULL;
@@ -163,8 +161,8 @@ static Node *reduction_seen(Seen *s, Node *x) {
   return whole ? simp_make(s->to, x->op, 1, &of, &attr, x) : NULL;
 }
 
-// A product of which rows in front of its matrices share its right operand, with these as rows of
-// its matrices; null: they do not, or are others.
+// A matmul whose leading row dimensions share its right operand: they become rows of its matrices.
+// NULL if they do not match.
 static Node *rows_joined(const Seen *s, const Node *x) {
   Node *left = x->in[0], *right = x->in[1];
   bool turns = reshape_turns(right);
@@ -173,7 +171,7 @@ static Node *rows_joined(const Seen *s, const Node *x) {
   Type full = type_make(s->as->dtype, x->type.rank - 1, x->type.dim),
        as = type_make(s->as->dtype, s->as->rank - 1, s->as->dim), of = right->type;
   if (left->type.rank != x->type.rank || of.rank != x->type.rank) return NULL;
-  of.dim[--of.rank - 1] = 1; // for all rows
+  of.dim[--of.rank - 1] = 1; // shared by all rows
   for (int d = 0; d < left->type.rank - 1; d++)
     if (left->type.dim[d] != full.dim[d]) return NULL;
   if (!grid_seen_as(&of, &full, &as, dims) || dims[as.rank - 1] != 1) return NULL;
@@ -187,7 +185,7 @@ static Node *rows_joined(const Seen *s, const Node *x) {
   return simp_make(s->to, x->op, 2, in, &x->attr, x);
 }
 
-// A product as large as the scores, whose batches may be other dimensions, as may its rows.
+// A matmul as large as the scores, with other batches or rows.
 static Node *product_seen(Seen *s, Node *x) {
   if (type_same_shape(&x->type, s->as)) return x;
   if (type_count(&x->type) != type_count(s->as)) return repeated_seen(s, x);
@@ -199,7 +197,7 @@ static Node *product_seen(Seen *s, Node *x) {
   return made ? y : x;
 }
 
-// What x, which broadcasts to `full`, is in the other shape.
+// x, which broadcasts to `full`, in the other shape.
 static Node *seen(Seen *s, Node *x) {
   if (!x->type.rank) return x;
   if (type_same_shape(&x->type, s->full) && is_seen(x)) return below_reshape(s, x->in[0]);
@@ -224,7 +222,7 @@ static Node *seen(Seen *s, Node *x) {
 
 // ---- the rules ----------------------------------------------------------------------------------
 
-// n in the shape `as`, seen as it is.
+// n computed in shape `as`, then reshaped back.
 static Node *made_as(Graph *to, Node *n, const Type *full, const Type *as) {
   Seen s = {to, full, as, kMostDeep, false};
   Node *y = n->op->cls == OpReduce ? reduction_seen(&s, n) : seen(&s, n);
@@ -232,7 +230,7 @@ static Node *made_as(Graph *to, Node *n, const Type *full, const Type *as) {
   return reshape_as(to, y, n->type.rank, n->type.dim);
 }
 
-// The shape of scores t with the batches that `full`, which they are seen as, has apart.
+// The shape of scores t, with the batch dimensions separate that are separate in `full`.
 static Type batches_apart_of(const Type *t, const Type *full) {
   Type as = {.dtype = t->dtype};
   for (GridRun r = {0}; grid_run(t, full, &r);) {
@@ -245,7 +243,7 @@ static Type batches_apart_of(const Type *t, const Type *full) {
   return type_make(t->dtype, as.rank, as.dim);
 }
 
-// A reduction that softmax makes of rows of scores which are seen otherwise than as their rows.
+// A softmax reduction of reshaped scores.
 static Node *softmax_seen(Graph *to, Node *n) {
   int left = kMostDeep;
   Node *x = n->in[0];
@@ -258,7 +256,7 @@ static Node *softmax_seen(Graph *to, Node *n) {
   return made_as(to, n, &full, &as);
 }
 
-// A map of what softmax has reduced so.
+// A map of such a reduction.
 static Node *map_seen(Graph *to, Node *n) {
   const Type *as = NULL;
   bool otherwise = false;

@@ -1,24 +1,23 @@
-// simp_memories.c: rules of simp.c about queries that look at several memories under one softmax:
-// tokens before a text, learned keys, those of a segment before. Scores of each stand beside those
-// of the others, softmax(concat(q k1^T, q k2^T)), and weights are read whole, by values that are
-// joined, or part by part:
+// simp_memories.c: rules about attention over several key/value segments under one softmax (prefix
+// tokens, learned keys, a previous segment): softmax(concat(q k1^T, q k2^T)). Probabilities are
+// read whole, by concatenated values, or part by part:
 //
-//   concat(f(q k1^T), g(q k2^T)) = h(q concat(k1, k2)^T),   h: f where a key is before k2, else g
+//   concat(f(q k1^T), g(q k2^T)) = h(q concat(k1, k2)^T),   h: f for keys of k1, else g
 //   w[:, from:to] v = w pad(v);   w a + w b = w (a + b);   w[:, from:to]^T x = (w^T x)[from:to]
 //
-// What lies between two products is attention then. Derivatives of scores are apart, a part each
-// (simp_concat.c): their weights are computed again for the keys of each memory.
+// The nodes between the two matmuls then are attention. Gradients of the scores are computed per
+// segment (simp_concat.c), from probabilities recomputed for the keys of each.
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostSearched = 64, kMostParts = 8, kMostDepth = 256 }; // kMostSearched: of one question
+enum { kMostSearched = 64, kMostParts = 8, kMostDepth = 256 }; // kMostSearched: nodes per search
 
 static int last_of(const Node *n) {
   return n->type.rank - 1;
 }
 
-static bool is_wide(const Node *n) { // along keys
+static bool is_wide(const Node *n) { // varies along keys
   return n->type.rank && n->type.dim[last_of(n)] > 1;
 }
 
@@ -44,12 +43,14 @@ bool memories_beside(const Node *n) {
     products++;
     scores = scores || reshape_scores(n->in[i]);
   }
-  if (products < 2 || !scores || sum_power(first->in[0])) return false; // of weights: no scores
+  // if the left operand is probabilities, these are not scores
+  if (products < 2 || !scores || sum_power(first->in[0])) return false;
   int64_t depth = first->in[0]->type.dim[last_of(first->in[0])], rows = n->type.dim[last_of(n) - 1];
-  return depth <= kMostDepth && depth <= rows; // copies of keys and values are less than scores
+  // copies of keys and values are smaller than the scores
+  return depth <= kMostDepth && depth <= rows;
 }
 
-// Looks for scores of memories among the maps of x, and whether there are other products.
+// Finds the concatenated scores among the inputs of map x, and whether there are other products.
 static void look(const Node *x, const Node **found, bool *others, int *left) {
   if (--*left < 0) *others = true;
   if (*left < 0 || x == *found) return;
@@ -69,9 +70,9 @@ bool memories_weigh(const Node *x) {
   return found && !others;
 }
 
-// ---- weights that are read part by part ---------------------------------------------------------
+// ---- probabilities read part by part ------------------------------------------------------------
 
-// The weights that x is a slice of, along keys alone; null: it is none.
+// The probabilities of which x is a slice along keys only, or NULL.
 static Node *sliced_weights(const Node *x) {
   if (!node_is_move(x, MoveSlice)) return NULL;
   for (int d = 0; d < last_of(x); d++)
@@ -100,7 +101,7 @@ Node *memories_whole(Graph *to, Node *n) {
   return simp_make(to, x->op, 1, &all, &attr, n);
 }
 
-// The batches that matrices a and b broadcast to, before matrices of the shape of x.
+// The shape of x's matrices, with the batches to which those of a and b broadcast.
 static Type with_batches_of(const Type *a, const Type *b, const Node *x) {
   Type t = a->rank > b->rank ? *a : *b, less = a->rank > b->rank ? *b : *a;
   for (int d = 3; d <= less.rank; d++)
@@ -109,7 +110,7 @@ static Type with_batches_of(const Type *a, const Type *b, const Node *x) {
   return type_make(x->type.dtype, t.rank, t.dim);
 }
 
-// x, padded or not, with the batches of both.
+// x, padded or not, expanded to the batches of both.
 static Node *with_batches(Graph *to, Node *x, const Node *other) {
   bool pads = node_is_move(x, MovePad);
   Node *inner = pads ? x->in[0] : x;
@@ -123,7 +124,7 @@ static Node *with_batches(Graph *to, Node *x, const Node *other) {
   return pads ? simp_make(to, x->op, 1, &y, &attr, y) : y;
 }
 
-// The product that x is, or is but for a factor that is the same for both addends; null: none.
+// The matmul that is x, or that x multiplies by `factor`, which both addends share; NULL: none.
 static Node *addend(Node *x, const Node *factor) {
   bool scaled = factor && x->op->cls == OpMap && x->op->flags & FlagMul && x->in[1] == factor;
   Node *p = scaled && x->uses == 1 ? x->in[0] : factor ? NULL : x;
@@ -148,18 +149,18 @@ Node *memories_summed(Graph *to, Node *n) {
   return factor ? simp_make(to, x->op, 2, in, &x->attr, n) : in[0];
 }
 
-// ---- scores that stand beside each other --------------------------------------------------------
+// ---- concatenated scores ------------------------------------------------------------------------
 
 typedef struct Join {
   Graph *to;
-  const Node *all;               // the concat
+  const Node *all;               // the concat of scores
   Node *product;                 // of the queries and all keys
-  Node *own[kMostParts];         // that of each part; null: it is none of scores
-  int64_t begin[kMostParts + 1]; // where its keys begin
+  Node *own[kMostParts];         // the matmul of each part; NULL if it is not scores
+  int64_t begin[kMostParts + 1]; // where the part's keys begin
   int left;
 } Join;
 
-// Maps of the parts that are all alike as one of all keys; null: they are not.
+// The parts' values as one map of all keys, if all parts compute the same, else NULL.
 static Node *alike(Join *j, Node *const *x) {
   bool own = true, same = true, maps = true;
   for (int i = 0; i < j->all->nin; i++) {
@@ -180,7 +181,7 @@ static Node *alike(Join *j, Node *const *x) {
   return simp_make(j->to, x[0]->op, x[0]->nin, in, &x[0]->attr, x[0]);
 }
 
-// x, of part i, along all keys: what it is at others does not matter.
+// x, of part i, along all keys; its value at other parts' keys does not matter.
 static Node *extended(Join *j, int i, Node *x) {
   Graph *to = j->to;
   int last = last_of(x);
@@ -205,7 +206,7 @@ static Node *extended(Join *j, int i, Node *x) {
   return simp_make(to, op_need(to->c, "pad"), 1, &x, &attr, x);
 }
 
-// All keys, zeros where a part has none, as the right operand.
+// All keys as the right operand, zeros for parts without keys.
 static Node *keys_of(const Join *j) {
   Node *rows[kMostParts];
   const Node *first = NULL;
@@ -227,7 +228,7 @@ static Node *keys_of(const Join *j) {
       j->to, simp_make(j->to, op_need(j->to->c, "concat"), j->all->nin, rows, &attr, first));
 }
 
-// Part i before the keys of the next ones, behind it what those are.
+// Part i for its keys and those before, `rest` for the later ones.
 static Node *chosen(Join *j, int i, Node *rest, Node *like) {
   Type scalar = type_make(DtI32, 0, NULL);
   Type keys = type_make(DtI32, 1, &j->begin[j->all->nin]);
@@ -238,8 +239,8 @@ static Node *chosen(Join *j, int i, Node *rest, Node *like) {
   return simp_make(j->to, op_need(j->to->c, "where"), 3, in, NULL, like);
 }
 
-// A product with columns of zeros beside it is one with such rows in its right operand: the
-// derivative of weights of which only some have values.
+// A matmul padded with zero columns is a matmul with a padded right operand: the gradient of
+// probabilities of which only some have values.
 static Node *product_padded(Graph *to, Node *n) {
   Node *p = node_is_move(n, MovePad) ? n->in[0] : NULL,
        *b = p && reshape_batched(p) ? p->in[1] : NULL;

@@ -1,24 +1,24 @@
-// simp_parts.c: a rule of simp.c about derivatives of biases of scores that are seen as a grid:
-// sums of weights over a part of the dimensions that keys, or rows, are seen as. They are products
-// of the weights with a matrix of ones and zeros, which says what each key, or row, is a part of:
-// products that weigh rows, for which weights are never in memory (weigh.c).
+// simp_parts.c: gradients of biases of scores that are reshaped to a grid (2-D relative positions):
+// sums of probabilities (or their gradients) over part of the grid's row or key dimensions. They
+// become matmuls with a 0/1 membership matrix, which maps each key, or row, to its sum: attention
+// backward (weigh.c) computes these without storing the probabilities.
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostSearched = 64 }; // nodes of one question
+enum { kMostSearched = 64 }; // nodes visited per search
 
-// Weights, in the shape of their scores, that are seen as `grid`, of which dimensions `axes` (bits)
-// are summed up.
+// Probabilities, in the shape of their scores, reshaped to `grid` and summed over dimensions `axes`
+// (bits).
 typedef struct Parts {
   Node *weights;
   Type grid;
   int64_t axes;
-  int keys, rows; // of the grid: the first dimension of keys, of rows; they end with the others
+  int keys, rows; // first dimension of the grid for keys, for rows; each ends where the next begin
 } Parts;
 
-// The dimensions of `in` that are those of `out`, another shape of it, in `axes`; false: some of
-// these are a part of one.
+// Dimensions of `in` that correspond to dimensions `axes` of its reshape `out`; false if `axes` has
+// only a part of one.
 static bool axes_below(const Type *in, const Type *out, int64_t axes, int64_t *below) {
   *below = 0;
   for (GridRun r = {0}; grid_run(in, out, &r);) {
@@ -33,14 +33,14 @@ static bool axes_below(const Type *in, const Type *out, int64_t axes, int64_t *b
   return true;
 }
 
-// Where dimension d of `t` begins in the other shape of run r; -1: others are in the run.
+// The first grid dimension of dimension d of `t`, or -1 if its run contains other dimensions.
 static int begins(const Type *grid, const Type *t, int d) {
   GridRun r = {0};
   while (grid_run(grid, t, &r) && !(d >= r.j && d < r.j_end)) {}
   return r.j_end - r.j == 1 ? r.i : -1;
 }
 
-// Adds a dimension to the grid; false: it has too many.
+// Appends a dimension to the grid; false if it would have too many.
 static bool add_dim(Parts *p, int64_t size, bool summed) {
   if (p->grid.rank == MaxRank) return false;
   if (summed) p->axes |= 1 << p->grid.rank;
@@ -48,8 +48,8 @@ static bool add_dim(Parts *p, int64_t size, bool summed) {
   return true;
 }
 
-// The grid of what `sum` adds up, where the sum is seen as `out`, of which `axes` are summed: that
-// with the dimensions of `sum` in their places; false: they are in the midst of others.
+// The grid of sum's input, where the sum is reshaped to `out` and summed over `axes`: `out` with
+// the dimensions of `sum` inserted; false if they would split one of `out`.
 static bool grid_below(Parts *p, const Node *sum, const Type *out, int64_t axes) {
   const Type *in = &sum->in[0]->type;
   int at = 0;
@@ -70,7 +70,8 @@ static bool grid_below(Parts *p, const Node *sum, const Type *out, int64_t axes)
   return true;
 }
 
-// Is n 0 where a power of scores is, as weights are: is one a factor of it, or of all that it adds?
+// Is n 0 wherever an exponential of scores is? (The exponential is a factor of n, or of both its
+// terms.)
 static bool is_weights(const Node *n, const Type *scores, int *left) {
   if (--*left < 0 || n->op->cls != OpMap || !type_same_shape(&n->type, scores)) return false;
   if (n->op->flags & FlagExp) return true;
@@ -87,7 +88,7 @@ static bool is_weights(const Node *n, const Type *scores, int *left) {
   return found;
 }
 
-// Goes from what n sums up to weights, through sums and other shapes of these.
+// Walks from n's input up to probabilities, through sums and reshapes.
 static bool find_parts(const Node *n, Parts *p) {
   Node *x = n->in[0];
   p->axes = n->attr.axes;
@@ -110,15 +111,15 @@ static bool find_parts(const Node *n, Parts *p) {
   return p->rows >= 0 && p->keys > p->rows;
 }
 
-// Of dimensions [from, to) of the grid: are some summed, are some kept?
+// Of grid dimensions [from, to): are some summed, are some kept?
 static void summed(const Parts *p, int from, int to, bool *some, bool *kept) {
   *some = *kept = false;
   for (int d = from; d < to; d++)
     if (p->grid.dim[d] > 1) *(p->axes >> d & 1 ? some : kept) = true;
 }
 
-// A row for each element of dimensions [from, end) of the grid, a column for each of those that are
-// kept: 1 where the element is of it, else 0.
+// Membership matrix: a row per element of grid dimensions [from, end), a column per element of
+// those kept; 1 where they correspond, else 0.
 static Node *membership(Graph *to, const Parts *p, int from, int end, const Node *like) {
   int64_t after = 1, columns = 1;
   Node *of = NULL;
@@ -143,8 +144,8 @@ static Node *membership(Graph *to, const Parts *p, int from, int end, const Node
   return simp_make(to, op_need(to->c, "where"), 3, in, NULL, like);
 }
 
-// `x`, of the grid's shape but for dimensions [from, end), of which those summed are 1, with the
-// rest summed up, in the shape of n.
+// x has the grid's shape, except that summed dimensions in [from, end) have size 1: sums over the
+// rest, in the shape of n.
 static Node *rest_summed(Graph *to, const Parts *p, Node *x, int from, int end, const Node *n) {
   int64_t dims[MaxRank];
   Attr attr = {0};
@@ -166,7 +167,7 @@ static Node *times(Graph *to, Node *weights, Node *by) {
   return like ? simp_make(to, like->op, 2, in, &like->attr, like) : NULL;
 }
 
-// Sums over whole dimensions of scores are of their shape.
+// Sums over whole dimensions of the scores need no grid.
 static Node *whole_summed(Graph *to, const Parts *p, const Node *n) {
   Attr attr = {0};
   Node *x = p->weights;
@@ -177,8 +178,8 @@ static Node *whole_summed(Graph *to, const Parts *p, const Node *n) {
   return reshape_as(to, x, n->type.rank, n->type.dim);
 }
 
-// Is a product of the weights of many rows, in 16 bits? It computes scores again, which is fast in
-// these alone; the terms of such sums cancel, of which TF32 keeps too few bits.
+// Is recomputing the scores for a matmul fast enough: 16 bits and many rows? TF32 would keep too
+// few bits for such sums, whose terms cancel.
 static bool product_pays(const Parts *p) {
   enum { kLeastRows = 16 };
   int left = kMostSearched;

@@ -1,26 +1,26 @@
-// simp_permuted.c: permuted values that are only reduced, or of which elements are chosen, in the
-// end, as of the logits of maps whose classes are put last. The permutation goes behind the maps
-// that read it and what is made of them, which is small, or meets the one that undoes it, as in a
-// gradient: the value is read where it lies. It may be seen with dimensions joined, as (pixels,
-// classes).
+// simp_permuted.c: permuted values that are finally only reduced, or from which elements are
+// chosen, such as logits of a segmentation model with classes moved last. The permutation moves
+// after the maps that read it, to the small results, or cancels with its inverse (in a gradient),
+// so that the value is read in its own layout. Dimensions may be joined by a reshape, for example
+// to (pixels, classes).
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostMaps = 32 }; // of one question
+enum { kMostMaps = 32 }; // nodes per search
 
 static bool is_small(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 <= type_count(&beside->type);
 }
 
-// How a permuted value is seen: `permute`, or that in another shape.
+// A permuted value: `permute`, or a reshape of it.
 typedef struct View {
   const Node *permute;
   const Type *as;
-  bool joined; // in another shape
+  bool joined; // reshaped
 } View;
 
-// Is x such a value? Its permutation one that goes, if `marked`.
+// Is x such a value? marked: only if its permutation is to be removed.
 static bool sees(const Node *x, View *v, bool marked) {
   *v = (View){.permute = x, .as = &x->type};
   if (node_is_move(x, MoveReshape)) v->permute = x->in[0], v->joined = true;
@@ -36,7 +36,8 @@ static bool same_view(const Node *x, const View *v) {
   return !memcmp(own.permute->attr.dims, v->permute->attr.dims, size);
 }
 
-// The dimension of the value itself that is dimension d of the view; -1: several are.
+// The dimension of the unpermuted value for dimension d of the view, or -1 if it is not exactly
+// one.
 static int dim_of(const View *v, int d) {
   GridRun r = {0};
   while (grid_run(v->as, &v->permute->type, &r) && r.i_end <= d) {}
@@ -44,7 +45,7 @@ static int dim_of(const View *v, int d) {
   return alone ? (int)v->permute->attr.dims[r.j] : -1;
 }
 
-// Could x, which broadcasts to the view, be seen so, too?
+// Could x, which broadcasts to the view, be put in the order of the value?
 static bool has_view(const Node *x, const View *v) {
   int64_t dims[MaxRank];
   bool index = x->op->cls == OpSource && x->op->form == SourceIndex;
@@ -52,7 +53,7 @@ static bool has_view(const Node *x, const View *v) {
   return grid_seen_as(&x->type, v->as, &v->permute->type, dims);
 }
 
-// Do dimensions move that have more than one element?
+// Does the permutation reorder dimensions of size > 1?
 static bool moves_elements(const Type *t, const int64_t *dims) {
   int64_t last = -1;
   bool moves = false;
@@ -66,7 +67,7 @@ static bool moves_elements(const Type *t, const int64_t *dims) {
 
 // ---- rewriting ----------------------------------------------------------------------------------
 
-// x with dimension dims[d] as dimension d.
+// permute(x, dims): dimension d of the result is dimension dims[d] of x.
 static Node *permuted(Graph *to, Node *x, const int64_t *dims) {
   Attr attr = {0};
   int64_t shape[MaxRank];
@@ -77,12 +78,12 @@ static Node *permuted(Graph *to, Node *x, const int64_t *dims) {
   return y;
 }
 
-// What is made of the value itself, as the view has it, in the shape of n.
+// y, computed from the value itself, permuted and reshaped like the view, in n's shape.
 static Node *viewed(Graph *to, Node *y, const View *v, const Node *n) {
   return reshape_as(to, permuted(to, y, v->permute->attr.dims), n->type.rank, n->type.dim);
 }
 
-// An index along a dimension of the view, along that of the value.
+// An index along a dimension of the view becomes one along the value's dimension.
 static Node *index_back(Graph *to, const Node *x, const View *v) {
   int64_t dims[MaxRank];
   int axis = dim_of(v, x->attr.axis + v->as->rank - x->type.rank), rank = v->permute->type.rank;
@@ -99,7 +100,7 @@ static Node *one_number(Graph *to, const Node *x, int rank) {
   return simp_const(to, x->attr.value, &shape, x);
 }
 
-// x, which broadcasts to the view, with the shape and the order of the value.
+// x, which broadcasts to the view, in the shape and order of the value.
 static Node *put_back(Graph *to, Node *x, const View *v) {
   int64_t dims[MaxRank], inverse[MaxRank];
   if (!x->type.rank) return x;
@@ -109,12 +110,12 @@ static Node *put_back(Graph *to, Node *x, const View *v) {
   grid_seen_as(&x->type, v->as, &v->permute->type, dims);
   for (int d = 0; d < rank; d++) {
     inverse[v->permute->attr.dims[d]] = d;
-    if (!v->joined) dims[d] = d < more ? 1 : x->type.dim[d - more]; // ids may be fewer
+    if (!v->joined) dims[d] = d < more ? 1 : x->type.dim[d - more]; // indices may be fewer
   }
   return permuted(to, reshape_as(to, x, rank, dims), inverse);
 }
 
-// What x is without the view: it follows().
+// x recomputed without the view, if follows() is true.
 static Node *before(Graph *to, Node *x, const Node *n, const View *v) {
   if (same_view(x, v)) return v->joined ? x->in[0]->in[0] : x->in[0];
   if (x->op->cls != OpMap || (x != n && is_small(x, n))) return put_back(to, x, v);
@@ -123,7 +124,7 @@ static Node *before(Graph *to, Node *x, const Node *n, const View *v) {
   return simp_make(to, x->op, x->nin, in, &x->attr, x);
 }
 
-// Is x, of which map n is made, seen so, or made of what is, and of small values?
+// Can x, an input (or itself) of map n, be computed without the view, from views and small values?
 static bool follows(const Node *x, const Node *n, const View *v, int *left) {
   if (same_view(x, v) || !x->type.rank) return true;
   if (x->op->cls != OpMap || (x != n && is_small(x, n)))
@@ -133,12 +134,12 @@ static bool follows(const Node *x, const Node *n, const View *v, int *left) {
   return all;
 }
 
-// Is its result a place among what it reduces?
+// Is its result a position within what it reduces?
 static bool counts_places(const Node *n) {
   return n->op->acc && n->op->gives == DtI32;
 }
 
-// The dimensions that n reduces of the view, as those of the value; 0: it cannot be told.
+// The reduced dimensions as dimensions of the value, or 0 if they do not correspond.
 static int64_t axes_of(const Node *n, const View *v) {
   int64_t axes = 0;
   int last = -1;
@@ -151,7 +152,7 @@ static int64_t axes_of(const Node *n, const View *v) {
   return axes;
 }
 
-// May n, which chooses elements along one dimension, do so of the value?
+// May n, which chooses elements along one dimension, choose from the value itself?
 static bool chooses(const Node *n, const View *v) {
   bool along = node_is_move(n, MoveAlong);
   if (!(along || n->op->cls == OpSelect) || !is_small(n, n->in[0])) return false;
@@ -159,7 +160,7 @@ static bool chooses(const Node *n, const View *v) {
   return !v->joined || n->type.dim[n->attr.axis] == 1;
 }
 
-// A reduction, or a choice, of a permuted value is one of the value itself, permuted.
+// reduce(permute(x)) = permute(reduce(x)); the same for selects and gathers along a dimension.
 Node *permute_behind(Graph *to, Node *n) {
   View v;
   Attr attr = n->attr;
@@ -175,7 +176,7 @@ Node *permute_behind(Graph *to, Node *n) {
   return viewed(to, simp_make(to, n->op, n->nin, in, &attr, n), &v, n);
 }
 
-// A map of a permuted value and of small ones is a map of the value itself, permuted.
+// map(permute(x), small) = permute(map(x, small')).
 Node *permute_last(Graph *to, Node *n) {
   View v;
   int left = kMostMaps;
@@ -185,12 +186,13 @@ Node *permute_last(Graph *to, Node *n) {
   return NULL;
 }
 
-// ---- which ones ---------------------------------------------------------------------------------
+// ---- which permutations -------------------------------------------------------------------------
 
-typedef struct Readers { // of each node by id: readers[first[id]] and on
+// CSR lists: readers of node id are node[first[id]] to node[first[id + 1] - 1]
+typedef struct Readers {
   const Node **node;
   int *first;
-  bool *leaves, *asked; // it leaves the graph; goes() has been asked
+  bool *leaves, *asked; // is it an output; has goes() visited it?
 } Readers;
 
 static Readers readers_of(const Graph *g) {
@@ -212,7 +214,7 @@ static Readers readers_of(const Graph *g) {
 
 static bool goes(const Readers *r, const Node *x, const View *v);
 
-// Does n leave so few dimensions, reduced or of which it chooses, that it need not be permuted?
+// Does n reduce or choose so that the rest needs no permutation?
 static bool ends(const Node *n, const Node *x, const View *v) {
   Type left = v->permute->in[0]->type;
   if (n->op->cls == OpReduce) {
@@ -226,7 +228,7 @@ static bool ends(const Node *n, const Node *x, const View *v) {
   return !moves_elements(&left, v->permute->attr.dims);
 }
 
-// Does the permutation go from what n makes of x, which is seen so?
+// Can the permutation be removed from reader n of x, a view?
 static bool goes_at(const Readers *r, const Node *n, const Node *x, const View *v) {
   int left = kMostMaps, rank = x->type.rank;
   if (ends(n, x, v)) return true;
@@ -243,7 +245,7 @@ static bool goes_at(const Readers *r, const Node *n, const Node *x, const View *
   return node_is_move(n, MoveReshape) && whole && goes(r, n, &other);
 }
 
-// And from all that is made of x?
+// Can it be removed from all readers of x, and of their results?
 static bool goes(const Readers *r, const Node *x, const View *v) {
   if (r->leaves[x->id]) return false;
   if (r->asked[x->id]) return true;
@@ -254,7 +256,7 @@ static bool goes(const Readers *r, const Node *x, const View *v) {
   return all;
 }
 
-// Marks the permutations that go (Node.undone); gives whether there are any.
+// Marks the permutations to be removed (Node.undone); returns whether there are any.
 bool permutes_go(Graph *g) {
   bool found = false;
   Readers r = {0};

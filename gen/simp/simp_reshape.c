@@ -1,12 +1,11 @@
-// simp_reshape.c: rules of simp.c about reshapes. They stand behind maps, so that a chain of maps
-// is of one shape; and the batches of products stay apart. Products are often written of (B H, N,
-// D), as `bmm` and einsum do, beside maps of (B, H, N, M): what lies between two products is then
-// of one shape, as attention wants it.
+// simp_reshape.c: moves reshapes after maps, and keeps batch dimensions separate, so that
+// everything between two matmuls has one shape, as attend.c requires. (bmm and einsum join (B, H)
+// to B*H, while masks are (B, H, N, M).)
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostSearched = 64, kMostBeside = 16 }; // nodes of one question, or computed again
+enum { kMostSearched = 64, kMostBeside = 16 }; // nodes visited per search; maps recomputed
 
 Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims) {
   Node like = *x;
@@ -23,12 +22,12 @@ bool reshape_same_matrices(const Type *a, const Type *b) {
          a->dim[a->rank - 2] == b->dim[b->rank - 2];
 }
 
-// Is n a product of matrices of which each batch has its own?
+// Is n a matmul whose right operand has batches?
 bool reshape_batched(const Node *n) {
   return n->op->cls == OpContract && n->op->maps->leading && n->in[1]->type.rank > 2;
 }
 
-// The product with matrices like `matrices` that n is made of, by maps and reductions; null: none.
+// The matmul with matrices of this size from which maps and reductions compute n, or NULL.
 static const Node *made_of_product(const Node *n, const Type *matrices, int *left) {
   if (reshape_batched(n)) return reshape_same_matrices(&n->type, matrices) ? n : NULL;
   if (--*left < 0 || (n->op->cls != OpMap && n->op->cls != OpReduce)) return NULL;
@@ -48,15 +47,14 @@ const Node *reshape_product(const Node *n, const Node *but, int *left) {
   return found;
 }
 
-static int dims_of_batches(const Type *t) { // those of size 1 left out
+static int dims_of_batches(const Type *t) { // without those of size 1
   int count = 0;
   for (int d = 0; d < t->rank - 2; d++) count += t->dim[d] > 1;
   return count;
 }
 
-// Does n see the batches of its input as fewer dimensions? One of size 1 that is dropped counts
-// where a single one is left, as of `bmm` over heads of a batch of 1, and of scores, as those of
-// the windows of one picture.
+// Does reshape n join batch dimensions of its input? Dropping a size-1 dimension counts if only one
+// batch dimension remains (bmm over heads, batch 1), or for scores.
 bool reshape_joins(const Node *n) {
   if (!node_is_move(n, MoveReshape) || n->in[0]->type.rank <= n->type.rank) return false;
   if (!reshape_same_matrices(&n->in[0]->type, &n->type)) return false;
@@ -73,19 +71,19 @@ static bool made_of_scores(const Node *n) {
   return reshape_scores(reshape_turns(n) ? n->in[0] : n);
 }
 
-// Is x, an operand, what exponentials of scores weigh by?
+// Is operand x probabilities, or a map of them?
 static bool is_weights(const Node *x) {
   return sum_power(reshape_turns(x) ? x->in[0] : x);
 }
 
-// The same of a product without weights: it may make some itself.
+// Is n computed from scores whose operands are not probabilities?
 bool reshape_first_scores(const Node *n) {
   int left = kMostSearched;
   const Node *product = n->type.rank > 2 ? made_of_product(n, &n->type, &left) : NULL;
   return product && !is_weights(product->in[0]) && !is_weights(product->in[1]);
 }
 
-// Does n see rows of its input, each whole, as a matrix or as more of them?
+// Does reshape n join leading dimensions but keep the last one?
 static bool joins_rows(const Node *n) {
   if (!node_is_move(n, MoveReshape) || n->in[0]->type.rank <= n->type.rank || n->type.rank < 2)
     return false;
@@ -93,7 +91,7 @@ static bool joins_rows(const Node *n) {
   return from->dim[from->rank - 1] == n->type.dim[n->type.rank - 1];
 }
 
-// What maps make of reduced rows of scores.
+// Is n a map of a row reduction of scores?
 static bool is_rows_of_scores(const Node *n) {
   while (n->op->cls == OpMap && n->nin && type_same_shape(&n->in[0]->type, &n->type)) n = n->in[0];
   return n->op->cls == OpReduce && n->attr.axes >> (n->type.rank - 1) & reshape_scores(n->in[0]);
@@ -123,8 +121,7 @@ Node *reshape_turned(Graph *to, Node *x) { // its last two dimensions exchanged
   return simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
 }
 
-// Matrices x of a product whose batches are `joined`, where these are seen as `apart`; null: they
-// cannot be.
+// Operand x of a matmul with batches `joined`, with batches `apart` instead, or NULL if impossible.
 static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *apart) {
   int64_t dims[MaxRank];
   if (x->type.rank <= 2) return x;
@@ -148,7 +145,8 @@ Node *reshape_with_batches(Graph *to, Node *n, const Type *apart) {
   return simp_make(to, n->op, 2, in, &n->attr, n);
 }
 
-// A product of what is seen with fewer dimensions of batches is a product that has all, seen so.
+// matmul(reshape(x), y) = reshape(matmul(x, reshape(y))), if the reshape only joins batch
+// dimensions.
 Node *batches_last(Graph *to, Node *n) {
   if (!reshape_batched(n)) return NULL;
   Type joined = batches_of(&n->type);
@@ -163,8 +161,8 @@ Node *batches_last(Graph *to, Node *n) {
   return NULL;
 }
 
-// x, matrices, with `count` dimensions of size 1 behind the batches; below a permutation, so that
-// this stays the last move.
+// x with `count` size-1 dimensions inserted after the batches; below a permutation, so that it
+// stays the last move.
 static Node *with_ones(Graph *to, Node *x, int count) {
   bool permuted = node_is_move(x, MovePermute);
   int rank = x->type.rank, batches = rank - 2, at = permuted ? 0 : batches;
@@ -180,8 +178,8 @@ static Node *with_ones(Graph *to, Node *x, int count) {
   return simp_make(to, x->op, 1, &y, &attr, x);
 }
 
-// A product of rows that were joined, seen with these apart again, is a product of what they were:
-// the rows of all heads that share keys, as einsum joins them.
+// reshape(matmul(reshape(x), y)) = matmul(x, y'), if the reshapes join rows and separate them
+// again, as einsum does for heads that share keys.
 Node *rows_apart(Graph *to, Node *n) {
   Node *product = n->in[0], *x = node_is_move(n, MoveReshape) ? product : NULL;
   if (!x || !reshape_batched(x) || x->uses > 1 || !node_is_move(x->in[0], MoveReshape)) return NULL;
@@ -199,8 +197,8 @@ Node *rows_apart(Graph *to, Node *n) {
   return simp_make(to, product->op, 2, in, &product->attr, product);
 }
 
-// a w = (w^T a^T)^T, where w are weights, maybe turned: values of which each has its elements as
-// rows, as channels before positions.
+// a w = (w^T a^T)^T, where w are probabilities, maybe transposed: for example channels before
+// positions.
 static Node *weights_turned(Graph *to, Node *n) {
   const Node *w = reshape_turns(n->in[1]) ? n->in[1]->in[0] : n->in[1];
   if (n->in[0]->type.rank != n->type.rank || w->type.rank != n->type.rank || !is_weights(w) ||
@@ -210,8 +208,8 @@ static Node *weights_turned(Graph *to, Node *n) {
   return reshape_turned(to, simp_make(to, n->op, 2, in, &n->attr, n));
 }
 
-// A product a w whose rows are wanted innermost, where w is made of scores, is (w^T a^T) moved: the
-// scores stand on the left then, as weigh.c wants them.
+// permute(a w) with rows innermost = permute'(w^T a^T), if w is computed from scores: the
+// probabilities become the left operand, as weigh.c requires.
 Node *weights_first(Graph *to, Node *n) {
   int rank = n->type.rank;
   if (reshape_batched(n)) return weights_turned(to, n);
@@ -229,8 +227,8 @@ Node *weights_first(Graph *to, Node *n) {
   return simp_make(to, n->op, 1, &turned, &back, n);
 }
 
-// A product of two matrices that is only read turned is the product of both, turned, the other way
-// round: gradients of weights come as the weights lie.
+// (a b)^T = b^T a^T, for a 2-D matmul that is only read transposed: weight gradients get the
+// weights' layout.
 Node *turned_product(Graph *to, Node *n) {
   Node *product = reshape_turns(n) && n->type.rank == 2 ? n->in[0] : NULL;
   if (!product || product->op->cls != OpContract || !product->op->maps->leading ||
@@ -241,7 +239,7 @@ Node *turned_product(Graph *to, Node *n) {
   return simp_make(to, product->op, 2, in, &product->attr, product);
 }
 
-// A reduction of matrices seen with fewer dimensions of batches is one of all, seen so.
+// reduce(reshape(x)) = reshape(reduce(x)), if the reshape only joins batches or rows of scores.
 Node *reduce_inside(Graph *to, Node *n) {
   if (n->op->cls != OpReduce || !joins_of_product(n->in[0])) return NULL;
   Node *x = n->in[0]->in[0];
@@ -252,15 +250,14 @@ Node *reduce_inside(Graph *to, Node *n) {
   return reshape_as(to, simp_make(to, n->op, 1, &x, &attr, n), rank, n->type.dim);
 }
 
-// Does n see the batches of its input, which is made of a product, as more dimensions?
+// Does reshape n split batch dimensions of scores?
 static bool parts_batches(const Node *n) {
   return node_is_move(n, MoveReshape) && n->in[0]->type.rank < n->type.rank &&
          n->in[0]->type.rank > 2 && reshape_same_matrices(&n->in[0]->type, &n->type) &&
          reshape_first_scores(n->in[0]);
 }
 
-// x, which broadcasts to `from`, where this is seen as `as`, a product of so many batches; null: it
-// cannot be.
+// x, which broadcasts to `from`, with the batch dimensions of `as`, or NULL if impossible.
 static Node *seen_apart(Graph *to, Node *x, const Type *from, const Type *as) {
   int64_t dims[MaxRank];
   bool full = type_same_shape(&x->type, from);
@@ -286,8 +283,8 @@ static Node *seen_apart(Graph *to, Node *x, const Type *from, const Type *as) {
   return grid_seen_as(&x->type, from, as, dims) ? reshape_as(to, x, as->rank, dims) : NULL;
 }
 
-// Scores whose batches are seen apart, as windows of pictures are for their masks, are a product
-// whose batches are.
+// reshape(scores) = scores with separate batch dimensions, for example of windows of pictures with
+// masks.
 Node *batches_apart(Graph *to, Node *n) {
   if (!parts_batches(n) || n->in[0]->uses > 1) return NULL;
   return seen_apart(to, n->in[0], &n->in[0]->type, &n->type);
@@ -295,8 +292,8 @@ Node *batches_apart(Graph *to, Node *n) {
 
 // ---- maps ---------------------------------------------------------------------------------------
 
-// x, an index along a dimension of `shape`, where this is seen as `from`, which has more batches:
-// the same along its dimension there, or the sum along those that were one; null: several were.
+// x, an index along a dimension of `shape`, in shape `from`, which has more batches: an index, or
+// the linear index of the dimensions that were joined. NULL if dimensions of `shape` were split.
 static Node *index_as(Graph *to, const Node *x, const Type *shape, const Type *from) {
   int64_t dims[MaxRank], before = 1, begin = 1;
   if (!grid_seen_as(&x->type, shape, from, dims)) return NULL;
@@ -320,15 +317,15 @@ static Node *index_as(Graph *to, const Node *x, const Type *shape, const Type *f
   return sum;
 }
 
-// x, maps of indices, numbers and values in memory, as of lengths, that broadcasts to `shape`,
-// where this is seen as `from`: it is computed there, as draws and masks are. Null: something else
-// is in it.
+// x, maps of positions, literals and values in memory, which broadcasts to `shape`, recomputed in
+// shape `from`: for random masks, for example. NULL if it has other inputs.
 static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from, int *left) {
   bool source = x->op->cls == OpSource;
   int64_t dims[MaxRank];
   if (!x->type.rank) return x;
   if (source && x->op->form == SourceIndex) return index_as(to, x, shape, from);
-  bool number = type_count(&x->type) == 1 && x->op->cls == OpMap; // a step's, made once
+  // from a step counter, for example; computed once
+  bool number = type_count(&x->type) == 1 && x->op->cls == OpMap;
   if (number || node_has_memory(node_is_move(x, MoveReshape) ? x->in[0] : x))
     return grid_seen_as(&x->type, shape, from, dims) ? reshape_as(to, x, from->rank, dims) : NULL;
   if (--*left < 0 || x->op->cls != OpMap) return NULL;
@@ -340,7 +337,7 @@ static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from
   return simp_make(to, x->op, x->nin, in, &x->attr, x);
 }
 
-// Is n a reduction, or what maps make of some?
+// Is n a reduction or a map of reductions?
 static bool made_of_reduced(const Node *n, int *left) {
   if (n->fixed || --*left < 0) return false;
   bool found = n->op->cls == OpReduce;
@@ -349,7 +346,7 @@ static bool made_of_reduced(const Node *n, int *left) {
   return found;
 }
 
-// Does it only add or drop dimensions of size 1?
+// Does reshape n only add or drop size-1 dimensions?
 static bool keeps_sizes(const Node *n) {
   const Type *a = &n->in[0]->type, *b = &n->type;
   int i = 0, j = 0;
@@ -361,9 +358,8 @@ static bool keeps_sizes(const Node *n) {
   return i == a->rank && j == b->rank;
 }
 
-// May what is combined with `moved` by n, in its shape, take that of what was reduced? Not if
-// another operand has been reduced to the shape of n itself: each would take the other's, without
-// end.
+// May the other operands of n take the shape of the reduction result that `moved` reshapes? Not if
+// one of them is itself a reduction of n's shape: the rule would ping-pong.
 static bool may_follow_reduced(const Node *moved, const Node *n) {
   int left = kMostSearched;
   bool may = type_count(&n->type) > 1 && keeps_sizes(moved) &&
@@ -375,16 +371,15 @@ static bool may_follow_reduced(const Node *moved, const Node *n) {
   return may;
 }
 
-// Does one kernel make both, reductions of as many elements?
+// Can one kernel compute both reductions?
 static bool reduced_alike(const Node *a, const Node *b) {
   return a->op->cls == OpReduce && b->op->cls == OpReduce && a->attr.axes == b->attr.axes &&
          type_same_shape(&a->in[0]->type, &b->in[0]->type);
 }
 
-// Is `moved`, which map n reads, a reshape of what maps or a reduction make? Their kernel computes
-// the map then. NOTE: numbers that n combines, as sums of whole tensors, keep the shape they have
-// in common: they may be made by one kernel, and combined by the next. But a mean divides by what
-// is counted beside its sum.
+// Is `moved`, an input of map n, a reshape of a map or reduction? Then the map can be fused into
+// that kernel. NOTE: scalars that n combines keep their common shape, so that one kernel can reduce
+// them all and the next combine them; except a mean, whose count is reduced together with its sum.
 static bool may_be_last(const Node *moved, const Node *n) {
   const Node *x = moved->in[0];
   if (x->op->cls == OpMap) return moved->uses == 1;
@@ -398,23 +393,23 @@ static bool may_be_last(const Node *moved, const Node *n) {
   return alone;
 }
 
-// What map n combines with a reshape of `from`, and how it takes its shape.
+// The inputs of map n next to a reshape of `from`, and how they take its shape.
 typedef struct Beside {
   const Node *n;
   const Type *from;
-  bool scores; // what is combined is scores
+  bool scores; // `from` is scores
   bool reduced; // may_follow_reduced()
-  int left; // nodes that may still be looked at
+  int left; // nodes that may still be visited
 } Beside;
 
-// x, which broadcasts to the shape of n, where `from` is seen as that; null: it cannot be.
+// x, which broadcasts to the shape of n, in the shape `from`, or NULL if impossible.
 static Node *beside_reshape(Graph *to, Node *x, Beside *b) {
   int64_t dims[MaxRank];
   int left = kMostSearched;
   if (node_is_move(x, MoveReshape) && type_same_shape(&x->in[0]->type, b->from)) return x->in[0];
   if (!x->type.rank) return x;
   bool free = b->reduced && (x->op->cls == OpSource || node_is_move(x, MoveReshape));
-  bool numbers = type_count(&x->type) == 1; // whose maps share a kernel
+  bool numbers = type_count(&x->type) == 1; // maps of scalars share a kernel
   if (b->reduced && x->op->cls == OpMap && !x->fixed && x->op->typing != TypeDraw && !numbers) {
     Node *in[MaxInputs];
     bool found = --b->left > 0;
@@ -427,9 +422,8 @@ static Node *beside_reshape(Graph *to, Node *x, Beside *b) {
   return computed ? computed : reshape_as(to, x, b->from->rank, dims);
 }
 
-// A map of a reshape of what maps make is a reshape of the map: a chain of maps is of one shape.
-// NOTE: what is fixed takes the shape of what is not; of two fixed values each would take the
-// other's, without end.
+// map(reshape(x)) = reshape(map(x)), so that a chain of maps has one shape. NOTE: fixed inputs take
+// the shape of one that is not; two fixed ones would ping-pong.
 Node *reshape_last(Graph *to, Node *n) {
   if (n->op->cls != OpMap || n->op->typing == TypeDraw) return NULL;
   Node *moved = NULL, *in[MaxInputs];
@@ -437,7 +431,8 @@ Node *reshape_last(Graph *to, Node *n) {
     Node *x = n->in[i];
     bool seen = node_is_move(x, MoveReshape) && !x->fixed && type_same_shape(&x->type, &n->type);
     if (seen && (joins_of_product(x) || may_be_last(x, n))) moved = x;
-    if (moved || (seen && type_count(&n->type) == 1)) break; // of numbers the last one alone
+    // for scalars only the last input counts
+    if (moved || (seen && type_count(&n->type) == 1)) break;
   }
   if (!moved) return NULL;
   Beside beside = {.n = n, .from = &moved->in[0]->type, .left = kMostBeside};

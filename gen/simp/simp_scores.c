@@ -1,23 +1,21 @@
-// simp_scores.c: rules of simp.c about scores, products of which exponentials make weights of
-// values. They give one form to what may be written in several: a factor stands behind a product,
-// powers are exponentials, softmax runs along the last dimension, batches are apart where a map
-// wants them so. What lies between two products is attention then, whatever it was (attend.c).
+// simp_scores.c: rules that bring softmax(QK^T) into the form attend.c matches: scale after the
+// matmul, powers as exp, softmax over the last dimension, separate batch dimensions, and sums of
+// matmuls as one.
 #include "simp.h"
 
 #include <math.h>
 #include <string.h>
 
-// ---- factors and sums behind products -----------------------------------------------------------
+// ---- factors and sums moved out of matmuls ------------------------------------------------------
 
-// Has c one value for each matrix?
+// Has c one value per matrix?
 static bool is_of_matrices(const Node *c) {
   for (int d = 1; d <= 2 && d <= c->type.rank; d++)
     if (c->type.dim[c->type.rank - d] != 1) return false;
   return dtype_is_float(c->type.dtype);
 }
 
-// The input of n, a multiplication or division, that it multiplies by one value for each matrix;
-// -1: it does not.
+// The input of n, a multiplication or division, that is scaled by one value per matrix, or -1.
 static int scaled_input(const Node *n) {
   if (!node_is_map(n, FlagMul | FlagDiv) || n->nin != 2 || !dtype_is_float(n->type.dtype))
     return -1;
@@ -28,7 +26,7 @@ static int scaled_input(const Node *n) {
   return -1;
 }
 
-// Operand i of product n is `x`, maybe turned, instead of what it is.
+// Matmul n with operand i replaced by x; if the operand was transposed, by x transposed.
 static Node *with_operand(Graph *to, const Node *n, int i, Node *x) {
   Node *in[2] = {n->in[0], n->in[1]};
   in[i] = reshape_turns(n->in[i]) ? reshape_turned(to, x) : x;
@@ -41,14 +39,13 @@ static Node *unturned(Node *x) {
 
 static Node *softmax_sum(const Node *n);
 
-// What it divides is made to sum up to 1, as by softmax.
+// Is x of the form e / sum(e)?
 static bool is_normalised(const Node *x) {
   return x->op->flags & FlagDiv && x->in[1]->op->cls == OpReduce && x->in[1]->in[0] == x->in[0];
 }
 
-// (a c) b = (a b) c, where c has one value for each matrix. Of fixed weights it becomes a part
-// (simp.c); factors of scores stay with them, where weigh.c knows them, and so do sums of weights,
-// which sum_inside moves to these.
+// (a c) b = (a b) c, if c has one value per matrix. Not applied to constant weights (folded by
+// simp.c), to scores (weigh.c expects the factor there), or to probability sums (sum_inside).
 Node *scale_behind(Graph *to, Node *n) {
   if (!reshape_batched(n) || n->in[1]->fixed) return NULL;
   for (int i = 0; i < 2; i++) {
@@ -60,7 +57,7 @@ Node *scale_behind(Graph *to, Node *n) {
   return NULL;
 }
 
-// What x repeats for several batches, as expand writes it; null: nothing.
+// The value that x expands along batches, or NULL.
 static Node *repeated(const Node *x) {
   if (x->op->cls != OpMap || x->op->typing != TypeWhere || x->in[1] != x->in[2]) return NULL;
   Node *one = x->in[1];
@@ -71,8 +68,7 @@ static Node *repeated(const Node *x) {
   return matrices ? one : NULL;
 }
 
-// Matrices that are repeated for several batches are read once for each, where the other operand
-// has those batches: heads of queries share their keys.
+// Removes the expand of an operand: batched matmul broadcasts by itself (grouped-query attention).
 Node *repeats_read(Graph *to, Node *n) {
   if (!reshape_batched(n)) return NULL;
   for (int i = 0; i < 2; i++) {
@@ -89,7 +85,7 @@ Node *repeats_read(Graph *to, Node *n) {
   return NULL;
 }
 
-// The exponential that is a factor of all that n adds up; *mixed: there are several.
+// The exponential that is a factor of all terms of n; *mixed: there are several.
 static const Node *power_of(const Node *n, bool *mixed) {
   if (!node_is_map(n, FlagAdd | FlagSub)) return sum_power(n);
   const Node *a = power_of(n->in[0], mixed), *b = a ? power_of(n->in[1], mixed) : NULL;
@@ -97,8 +93,8 @@ static const Node *power_of(const Node *n, bool *mixed) {
   return b;
 }
 
-// (a + b) v = a v + b v, where a and b are weights of different scores, maybe multiplied by one
-// value for each matrix: each is attention.
+// (a + b) v = a v + b v, where a and b are probabilities of different scores, maybe scaled per
+// matrix: each is attention.
 Node *weights_apart(Graph *to, Node *n) {
   if (!reshape_batched(n)) return NULL;
   for (int i = 0; i < 2; i++) {
@@ -118,7 +114,7 @@ Node *weights_apart(Graph *to, Node *n) {
   return NULL;
 }
 
-// Is r made, by maps, of a sum of the rows of w and of nothing else of rows?
+// Is r a map of the row sum of w and of literals only?
 static bool is_of_sum(const Node *r, const Node *w) {
   if (r->op->cls == OpReduce)
     return r->op->flags & FlagAdd && r->in[0] == w && r->attr.axes == 1 << (w->type.rank - 1);
@@ -131,7 +127,8 @@ static bool is_of_sum(const Node *r, const Node *w) {
   return found;
 }
 
-// (w v) / r = (w / r) v, where r is made of the sums of rows of w, in which powers are factors.
+// (w v) / r = (w / r) v, if r is computed from the row sums of w, and w has an exponential as
+// factor.
 Node *sum_inside(Graph *to, Node *n) {
   Node *y = node_is_map(n, FlagDiv) ? n->in[0] : NULL, *r = y ? n->in[1] : NULL;
   if (!y || !reshape_batched(y) || y->uses > 1 || !sum_power(y->in[0]) ||
@@ -140,7 +137,8 @@ Node *sum_inside(Graph *to, Node *n) {
   return with_operand(to, y, 0, simp_binary(to, n->op, y->in[0], r, y->in[0]));
 }
 
-// (p m) / sum(p m) = (e m) / sum(e m), where p = e / r is a softmax, and m says what is left of it.
+// (p m) / sum(p m) = (e m) / sum(e m), where p = e / r is a softmax, and m a mask or dropout
+// factor.
 Node *sums_once(Graph *to, Node *n) {
   Node *w = node_is_map(n, FlagDiv) ? n->in[0] : NULL, *in[MaxInputs], *sum;
   bool chooses = w && w->op->typing == TypeWhere;
@@ -151,7 +149,7 @@ Node *sums_once(Graph *to, Node *n) {
     const Node *p = w->in[i], *other = chooses ? w->in[3 - i] : NULL;
     if (other && !(node_is_literal(other) && other->attr.value == 0)) continue;
     const Node *r = type_same_shape(&p->type, &w->type) ? softmax_sum(p) : NULL;
-    if (!r || r->type.dim[r->type.rank - 1] != 1) continue; // it has others along the row
+    if (!r || r->type.dim[r->type.rank - 1] != 1) continue; // it varies along the row
     for (int j = 0; j < w->nin; j++) in[j] = j == i ? p->in[0] : w->in[j];
     w = simp_make(to, w->op, w->nin, in, &w->attr, w);
     sum = simp_make(to, n->in[1]->op, 1, &w, &n->in[1]->attr, n->in[1]);
@@ -166,7 +164,7 @@ static bool is_largest(const Node *n, const Node *of) {
   return n->op->cls == OpReduce && n->op->flags & FlagMax && n->in[0] == of;
 }
 
-// Does n sum up the powers of d, a row less its largest element? Both reduce the same axes.
+// Is n the sum of exp(d), where d is a row minus its maximum? Both reduce the same axes.
 static bool sums_powers(const Node *n, const Node *d) {
   if (n->op->cls != OpReduce || n->attr.axes != d->in[1]->attr.axes) return false;
   const Node *of = n->in[0];
@@ -174,7 +172,7 @@ static bool sums_powers(const Node *n, const Node *d) {
   return online || (n->op->flags & FlagAdd && node_is_map(of, FlagExp) && of->in[0] == d);
 }
 
-// c^x = exp(x log c), of scores x. The largest of a row is found of what has been multiplied.
+// c^x = exp(x log c), for scores x; the row maximum is taken after scaling.
 static Node *power_as_exp(Graph *to, Node *n) {
   Node *c = n->in[0], *x = n->in[1];
   if (!node_is_literal(c) || c->attr.value <= 1 || !reshape_scores(x)) return NULL;
@@ -191,7 +189,7 @@ static Node *power_as_exp(Graph *to, Node *n) {
   return simp_make(to, op_need(to->c, "exp"), 1, &y, NULL, n);
 }
 
-// exp(x - log(sum of exp(x))) = exp(x) / sum of exp(x), where the largest x is 0.
+// exp(x - log(sum of exp(x))) = exp(x) / sum of exp(x), if the maximum of x is 0.
 static Node *exp_of_log(Graph *to, Node *n) {
   Node *d = n->in[0], *x = node_is_map(d, FlagSub) ? d->in[0] : NULL;
   if (!x || !node_is_map(d->in[1], FlagLog) || !node_is_map(x, FlagSub) ||
@@ -203,7 +201,7 @@ static Node *exp_of_log(Graph *to, Node *n) {
   return simp_binary(to, op_need(to->c, "div"), e, sum, n);
 }
 
-// The largest element of a row from which it has been subtracted is 0.
+// exp(x - max(x)) = exp(x), if x = y - max(y).
 static Node *exp_shifted_once(Graph *to, Node *n) {
   Node *d = n->in[0], *x = node_is_map(d, FlagSub) ? d->in[0] : NULL;
   if (!x || !is_largest(d->in[1], x) || !node_is_map(x, FlagSub) ||
@@ -218,7 +216,7 @@ Node *powers_plain(Graph *to, Node *n) {
   return !once && node_is_map(n, FlagExp) ? exp_of_log(to, n) : once;
 }
 
-// x as a e, or as a (e / r), of a power e of scores: the a, or a / r. Null: it is not.
+// If x = a e or a (e / r), with e an exponential of scores: a, or a / r; else NULL.
 static Node *beside_power(Graph *to, const Node *x, const Node **power) {
   if (!node_is_map(x, FlagMul) || x->uses > 1) return NULL;
   for (int i = 0; i < 2; i++) {
@@ -231,7 +229,7 @@ static Node *beside_power(Graph *to, const Node *x, const Node **power) {
   return NULL;
 }
 
-// a e + b e = (a + b) e, of powers e of scores, as gradients of softmax have them.
+// a e + b e = (a + b) e, for exponentials e of scores (gradients of softmax).
 Node *powers_factored(Graph *to, Node *n) {
   if (!node_is_map(n, FlagAdd) || n->nin != 2) return NULL;
   const Node *power[2];
@@ -243,7 +241,7 @@ Node *powers_factored(Graph *to, Node *n) {
                      (Node *)power[0], n);
 }
 
-// ---- scores that are sums of products -----------------------------------------------------------
+// ---- sums of matmuls ----------------------------------------------------------------------------
 
 Node *scores_expanded(Graph *to, Node *x, const Type *shape) {
   if (type_same_shape(&x->type, shape)) return x;
@@ -254,7 +252,7 @@ Node *scores_expanded(Graph *to, Node *x, const Type *shape) {
   return simp_make(to, op_need(to->c, "where"), 3, in, NULL, x);
 }
 
-// Operands a and b, rows of heads, side by side.
+// Operands a and b concatenated along the head dimension.
 static Node *heads_beside(Graph *to, Node *a, Node *b, const Type *product) {
   Node *in[2] = {a, b};
   for (int i = 0; i < 2; i++) {
@@ -265,7 +263,7 @@ static Node *heads_beside(Graph *to, Node *a, Node *b, const Type *product) {
   return simp_make(to, op_need(to->c, "concat"), 2, in, &(Attr){.axis = product->rank - 1}, a);
 }
 
-// A product that is added, maybe multiplied by one value for each matrix (`by`, else null).
+// A matmul in a sum, maybe scaled per matrix (`by`, else NULL).
 typedef struct Addend {
   Node *product, *by;
   const Op *op;
@@ -276,8 +274,8 @@ static Addend addend(Node *x) {
   return of < 0 ? (Addend){x, NULL, NULL} : (Addend){x->in[of], x->in[1 - of], x->op};
 }
 
-// Is n the sum of two products of matrices, whose heads side by side have at most 256 elements, and
-// take less in memory than its scores would?
+// Is n the sum of two matmuls whose heads, concatenated, have at most 256 elements and are smaller
+// than the scores?
 static bool adds_products(const Node *n, Addend of[2]) {
   enum { kMostDepth = 256 };
   int rank = n->type.rank;
@@ -295,7 +293,7 @@ static bool adds_products(const Node *n, Addend of[2]) {
          (rows + keys) * depth <= 4 * rows * keys;
 }
 
-// Factors of both stand behind the product, others are the heads'.
+// A common scale is applied after the joined matmul, different scales are folded into the operands.
 static Node *join_products(Graph *to, const Addend of[2]) {
   const Node *product = of[0].product;
   bool alike = of[0].by == of[1].by && of[0].op == of[1].op;
@@ -311,7 +309,7 @@ static Node *join_products(Graph *to, const Addend of[2]) {
   return alike && of[0].by ? simp_binary(to, of[0].op, all, of[0].by, product) : all;
 }
 
-// x, with sums of two products in it as products of both's heads side by side; null: it has none.
+// x with sums of two matmuls joined, or NULL if it has none.
 static Node *with_joined(Graph *to, Node *x) {
   Addend of[2];
   if (x->op->cls != OpMap || x->op->typing == TypeDraw || x->type.rank < 3) return NULL;
@@ -327,7 +325,7 @@ static Node *with_joined(Graph *to, Node *x) {
   return found ? simp_make(to, x->op, x->nin, in, &x->attr, x) : NULL;
 }
 
-// Scores of a softmax, which nothing else reads: a b + c d = (a c) (b d), each side by side.
+// Scores of a softmax that have no other reader: a b + c d = concat(a, c) concat(b, d).
 Node *products_joined(Graph *to, Node *n) {
   if (n->op->cls == OpReduce && n->op->flags & FlagMax) {
     Node *x = n->in[0]->uses <= 2 ? with_joined(to, n->in[0]) : NULL;
@@ -341,10 +339,10 @@ Node *products_joined(Graph *to, Node *n) {
   return simp_make(to, n->op, 1, &shifted, NULL, n);
 }
 
-// ---- rows of softmax that are NaN ---------------------------------------------------------------
+// ---- NaN tests of softmax -----------------------------------------------------------------------
 
-// The sum of a row's powers, where n is their softmax: it is 1 or more, or NaN, and n, which is at
-// most 1, is NaN where it is.
+// The sum of the row's exponentials, if n is their softmax. It is >= 1 or NaN; n is NaN exactly if
+// it is.
 static Node *softmax_sum(const Node *n) {
   const Node *e = node_is_map(n, FlagDiv) ? n->in[0] : NULL,
              *d = e && node_is_map(e, FlagExp) ? e->in[0] : n;
@@ -352,7 +350,7 @@ static Node *softmax_sum(const Node *n) {
   return sums_powers(n->in[1], d) ? n->in[1] : NULL;
 }
 
-// The condition c, of a value beside itself, asked of its row.
+// The NaN test c (x != x) on a softmax, rewritten as a test of its row sum.
 static Node *row_condition(Graph *to, Node *c) {
   if (c->op->cls == OpMap && c->nin == 1 && c->op->typing == TypeLogic) {
     Node *in = row_condition(to, c->in[0]);
@@ -363,7 +361,7 @@ static Node *row_condition(Graph *to, Node *c) {
   return sum ? simp_binary(to, c->op, sum, sum, c) : NULL;
 }
 
-// Is n surely no infinity?
+// Is n certainly not infinite?
 static bool is_finite(const Node *n, int depth) {
   if (node_is_literal(n)) return isfinite(n->attr.value);
   if (n->op->typing == TypeWhere && depth)
@@ -371,14 +369,14 @@ static bool is_finite(const Node *n, int depth) {
   return softmax_sum(n);
 }
 
-// Is c the question whether a softmax is infinite?
+// Does c test whether a softmax is infinite?
 static bool never(const Node *c) {
   enum { kMostDeep = 4 };
   return node_is_map(c, FlagEqual) && node_is_literal(c->in[1]) && isinf(c->in[1]->attr.value) &&
          is_finite(c->in[0], kMostDeep);
 }
 
-// where(p is NaN, 0, p) asks each row of a softmax p once; where(never, a, b) = b.
+// where(p is NaN, 0, p) tests once per row of softmax p; where(never, a, b) = b.
 Node *nan_of_row(Graph *to, Node *n) {
   if (n->op->cls != OpMap || n->op->typing != TypeWhere) return NULL;
   Node *other = n->in[2];

@@ -1,5 +1,5 @@
-// simp_sums.c: rules of simp.c about sums: what can stand outside of one, and sums that one sweep
-// finds beside another reduction; windows that are reductions.
+// simp_sums.c: rules about sums: factors moved out; sums computed in the same sweep as another
+// reduction; reductions of reductions; windows that are reductions.
 #include "simp.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ bool sum_of_floats(const Node *n) {
   return n->op->cls == OpReduce && n->op->flags & FlagAdd && dtype_is_float(n->in[0]->type.dtype);
 }
 
-// Is c, which broadcasts to the shape of x, the same along `axes` of x?
+// Is c, which broadcasts to the shape of x, constant along `axes` of x?
 static bool same_along(const Node *c, const Node *x, int64_t axes) {
   int before = x->type.rank - c->type.rank;
   for (int d = 0; d < c->type.rank; d++)
@@ -17,9 +17,9 @@ static bool same_along(const Node *c, const Node *x, int64_t axes) {
   return true;
 }
 
-// sum(-x) = -sum(x); sum(x c) = sum(x) c and sum(x / c) = sum(x) / c, where c is the same along all
-// that is summed; the sum of a constant is one. Sums of one value then become one. Not of what a
-// product reads, as the gradient behind a norm: it is in memory, what it is made of need not be.
+// sum(-x) = -sum(x); sum(x c) = sum(x) c and sum(x / c) = sum(x) / c, if c is constant along the
+// summed axes; the sum of a constant is a constant. Equal sums then become one. Not if a matmul
+// reads the map, as the gradient after a norm: it is stored anyway, its inputs need not be.
 Node *sum_outside(Graph *to, Node *n) {
   if (!sum_of_floats(n)) return NULL;
   Node *m = n->in[0], *in[2];
@@ -45,7 +45,7 @@ Node *sum_outside(Graph *to, Node *n) {
   return NULL;
 }
 
-// Is c the mean of y along `axes`, as the model writes it: a sum times one over the count?
+// Is c the mean of y along `axes`, written as a sum times one over the count?
 bool sum_is_mean(const Node *c, const Node *y, int64_t axes) {
   if (c->op->cls != OpMap || !(c->op->flags & FlagMul) || !simp_is_const(c->in[1])) return false;
   const Node *s = c->in[0];
@@ -65,8 +65,8 @@ Node *sum_deviates(const Node *n) {
   return dtype_is_float(d->in[0]->type.dtype) ? d->in[0] : NULL;
 }
 
-// sum((y - mean(y))^2) = var(y) * count, in one sweep over y with the mean. Rows that stay in
-// registers are swept twice for nothing: they keep their form.
+// sum((y - mean(y))^2) = var(y) * count, in the same sweep over y as the mean. Not for rows held in
+// registers, for which a second sweep is free.
 Node *sum_joins_variance(Graph *to, Node *n) {
   Node *y = sum_deviates(n);
   if (!y) return NULL;
@@ -78,7 +78,7 @@ Node *sum_joins_variance(Graph *to, Node *n) {
   return simp_make(to, op_need(to->c, "mul"), 2, in, NULL, n);
 }
 
-// sum(exp(x - max(x))) of a row that may not stay in registers, in one sweep with the largest.
+// sum(exp(x - max(x))) of a row that may not fit in registers, in the same sweep as the maximum.
 Node *sum_joins_exponentials(Graph *to, Node *n) {
   if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
   const Node *e = n->in[0], *d = e->nin == 1 ? e->in[0] : NULL;
@@ -91,11 +91,11 @@ Node *sum_joins_exponentials(Graph *to, Node *n) {
   return simp_make(to, op_need(to->c, "reduce_expsum"), 1, &x, &n->attr, n);
 }
 
-// ---- a sum of what a product is weighed with ----------------------------------------------------
+// ---- sum(w (a v^T)) -----------------------------------------------------------------------------
 
 enum { kMostFactors = 8 };
 
-typedef struct Factors { // of a map of multiplications and divisions
+typedef struct Factors { // factors of a map of multiplications and divisions
   const Node *node[kMostFactors];
   bool below[kMostFactors]; // it divides
   int count;
@@ -112,7 +112,8 @@ static bool factors_of(Factors *f, const Node *n, bool below) {
     return factors_of(f, n->in[0], below) &&
            factors_of(f, n->in[1], below != ((n->op->flags & FlagDiv) != 0));
   bool picks = map && n->op->typing == TypeWhere && node_is_literal(n->in[2]);
-  if (picks && n->in[2]->attr.value == 0 && !below) // its condition is a factor of 1 or 0
+  // where(c, x, 0): the condition is a factor of 1 or 0
+  if (picks && n->in[2]->attr.value == 0 && !below)
     return factors_of(f, n->in[0], below) && factors_of(f, n->in[1], below);
   if (node_is_literal(n) && n->attr.value) {
     f->scale *= below ? 1 / n->attr.value : n->attr.value;
@@ -124,7 +125,7 @@ static bool factors_of(Factors *f, const Node *n, bool below) {
   return true;
 }
 
-// Are the factors of both the same, but for the one in place `without` of a?
+// Have a, without its factor `without`, and b the same factors?
 static bool same_factors(const Factors *a, int without, const Factors *b) {
   bool used[kMostFactors] = {false};
   if (a->count != b->count + 1) return false;
@@ -142,7 +143,8 @@ static bool permutes(const Node *n) {
   return node_is_move(n, MovePermute);
 }
 
-// Is each the other with the last two dimensions exchanged: by how both are made of one value?
+// Are a and b transposes of each other (last two dimensions), both permutations of one value or
+// that value?
 static bool is_turned(const Node *a, const Node *b) {
   const Node *x = permutes(a) ? a->in[0] : a, *y = permutes(b) ? b->in[0] : b;
   if (x == b) y = b;
@@ -156,7 +158,7 @@ static bool is_turned(const Node *a, const Node *b) {
   return true;
 }
 
-// Is n a product of matrices, (..., m, k) by (..., k, n), or by one that all share?
+// Is n a matmul (..., m, k) by (..., k, n), or by one matrix for all batches?
 static bool is_matrix_product(const Node *n) {
   int last = n->type.rank - 1;
   if (n->op->cls != OpContract || last < 1 || maps_phases(n) > 1) return false;
@@ -178,9 +180,9 @@ const Node *sum_power(const Node *n) {
   return factors_of(&f, n, false) ? power_in(&f) : NULL;
 }
 
-// The product w v, where t = a v^T is the factor `at` of `all`, and w the others, but for a number:
-// *scale. Of the two that could stand for each other it is the one whose w is a softmax, or else
-// the smaller one.
+// The existing matmul w v, if a v^T is factor `at` of `all` and w the other factors, up to a
+// number, *scale. If a could be exchanged with w v, the one whose w is a softmax, or else the
+// smaller one.
 static Node *weighed_by(Graph *to, const Factors *all, int at, int entry, double *scale) {
   const Node *t = all->node[at];
   for (int i = 0; i < to->nnodes; i++) {
@@ -199,8 +201,8 @@ static Node *weighed_by(Graph *to, const Factors *all, int at, int entry, double
   return NULL;
 }
 
-// sum over k of w (a v^T) = sum over n of a (w v), where w v is there: what a softmax subtracts
-// from its derivative, of rows as long as values, not as there are keys.
+// sum over keys of w (a v^T) = sum over n of a (w v), if w v exists: the term that softmax's
+// gradient subtracts, computed from rows as long as a head instead of as many as keys.
 Node *sum_joins_product(Graph *to, Node *n) {
   Node *x = n->in[0];
   int last = x->type.rank - 1;
@@ -226,7 +228,7 @@ Node *sum_joins_product(Graph *to, Node *n) {
 
 // ---- reductions of reductions ------------------------------------------------------------------
 
-// `axes` of t in the dimensions of `from`, of the same sizes but for those of 1.
+// Dimensions `axes` of t as dimensions of `from`; they differ only in size-1 dimensions.
 static int64_t axes_before(const Type *t, const Type *from, int64_t axes) {
   int64_t before = 0;
   for (int d = 0, i = 0; d < t->rank; d++) {
@@ -238,7 +240,8 @@ static int64_t axes_before(const Type *t, const Type *from, int64_t axes) {
   return before;
 }
 
-// A reduction of what the same one gives, seen with other dimensions of 1, is one over both.
+// A reduction of a reduction of the same kind, apart from size-1 dimensions between, is one over
+// both.
 Node *reduced_once(Graph *to, Node *n) {
   const Node *x = n->in[0];
   if (n->op->cls != OpReduce || !n->op->cuda || x->uses > 1) return NULL;
@@ -258,7 +261,7 @@ Node *reduced_once(Graph *to, Node *n) {
 
 // ---- windows -----------------------------------------------------------------------------------
 
-// The reduction that combines elements as a window does; null: there is none.
+// The reduction that combines elements as the window does, or NULL.
 static const Op *reduction_like(const Compiler *c, const Op *window) {
   for (int i = 0; i < c->nops; i++) {
     const Op *op = c->ops[i];
@@ -269,10 +272,10 @@ static const Op *reduction_like(const Compiler *c, const Op *window) {
   return NULL;
 }
 
-// Windows that lie side by side and are all of a picture, or large, are reductions of its
-// dimensions, each seen as two.
+// Windows that do not overlap and cover the picture, or are large, are reductions over its
+// dimensions, each split in two.
 Node *window_reduced(Graph *to, Node *n) {
-  enum { kSmall = 64 }; // elements of windows that stay
+  enum { kSmall = 64 }; // smaller windows stay windows
   const Attr *a = &n->attr;
   const Type *t = &n->in[0]->type;
   if (n->op->cls != OpWindow || n->nin != 1 || t->rank != 4) return NULL;

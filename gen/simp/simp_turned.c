@@ -1,19 +1,18 @@
-// simp_turned.c: rules of simp.c about scores whose dimensions are in another order than those of
-// the product that they are, as (B, N, M, H) of heads that come last, or columns in place of rows.
-// Softmax runs along rows of the product, maps follow it, and what the order is for is asked of the
-// result.
+// simp_turned.c: rules about transposed scores: dimensions in another order than the matmul's, such
+// as (B, N, M, H), or softmax along columns. Softmax and maps are computed in the matmul's order,
+// and the result is permuted.
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostDeep = 64 }; // nodes of one question
+enum { kMostDeep = 64 }; // nodes visited per search
 
-typedef struct Order { // of dimensions: dimension d is that of number dims[d] in the product
+typedef struct Order { // dimension d is dimension dims[d] of the matmul
   int rank;
   int64_t dims[MaxRank];
 } Order;
 
-static Order exchanged(int rank) { // the last two dimensions
+static Order exchanged(int rank) { // the last two dimensions exchanged
   Order order = {.rank = rank};
   for (int d = 0; d < rank; d++) order.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
   return order;
@@ -33,9 +32,9 @@ static Node *in_order(Graph *to, Node *x, const Order *order) {
   return simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
 }
 
-// ---- as the product has it ----------------------------------------------------------------------
+// ---- in the matmul's order ----------------------------------------------------------------------
 
-// An index along a dimension; one of a single dimension is the last, behind which all are 1 then.
+// An index along one dimension; later dimensions have size 1.
 static Node *index_back(Graph *to, Node *x, const Order *order) {
   Attr attr = x->attr;
   int rank = order->rank, more = rank - x->type.rank;
@@ -49,11 +48,11 @@ static Node *index_back(Graph *to, Node *x, const Order *order) {
 
 static Node *back(Graph *to, Node *x, const Order *order, int *left);
 
-// x of fewer dimensions, which it repeats along, with all of them in this order.
+// x of fewer dimensions, which broadcasts, in the matmul's order.
 static Node *fewer_back(Graph *to, Node *x, const Order *order, int *left) {
   int64_t dims[MaxRank];
   int rank = order->rank, more = rank - x->type.rank;
-  if (x->type.rank == 1) { // those behind it are 1, those before it need not be there
+  if (x->type.rank == 1) { // later dimensions have size 1, earlier ones may be missing
     int at = (int)order->dims[rank - 1];
     for (int d = 0; d < rank - at; d++) dims[d] = d ? 1 : x->type.dim[0];
     return reshape_as(to, x, rank - at, dims);
@@ -62,13 +61,14 @@ static Node *fewer_back(Graph *to, Node *x, const Order *order, int *left) {
   return back(to, reshape_as(to, x, rank, dims), order, left);
 }
 
-// A product by batches whose operands are exchanged.
+// (a b)^T = b^T a^T, for batched matmuls.
 static Node *product_back(Graph *to, Node *x) {
   Node *in[2] = {reshape_turned(to, x->in[1]), reshape_turned(to, x->in[0])};
   return simp_make(to, x->op, 2, in, &x->attr, x);
 }
 
-// What is x when its dimensions are put in this order: by maps and reductions that are.
+// x with `order` undone: maps and reductions are recomputed from their inputs in the matmul's
+// order.
 static Node *back(Graph *to, Node *x, const Order *order, int *left) {
   Order inverse = {.rank = order->rank}, turned = exchanged(order->rank);
   for (int d = 0; d < order->rank; d++) inverse.dims[order->dims[d]] = d;
@@ -92,7 +92,7 @@ static Node *back(Graph *to, Node *x, const Order *order, int *left) {
 
 // ---- the rules ----------------------------------------------------------------------------------
 
-// The reduction of rows of scores that maps make n of; null: there is none.
+// The row reduction of scores from which n is computed, or NULL.
 const Node *turned_reduced(const Node *n, int *left) {
   if (--*left < 0) return NULL;
   if (n->op->cls == OpReduce)
@@ -103,14 +103,14 @@ const Node *turned_reduced(const Node *n, int *left) {
   return found;
 }
 
-// Does n have scores, or what is made of them, in another order of their rows or columns?
+// Is n a permutation of scores that moves their rows or columns?
 static bool moves_scores(const Node *n) {
   int last = n->type.rank - 1;
   return node_is_move(n, MovePermute) && last > 1 &&
          (n->attr.dims[last] != last || n->attr.dims[last - 1] != last - 1);
 }
 
-// The scores that n is made of, or what puts them in another order; null: it is not made of any.
+// The scores, or a permutation of them, from which maps compute n, or NULL.
 static const Node *scores_in(const Node *n, int *left) {
   if (reshape_scores(moves_scores(n) ? n->in[0] : n)) return n->type.rank > 2 ? n : NULL;
   if (--*left < 0 || n->op->cls != OpMap) return NULL;
@@ -122,7 +122,7 @@ static const Node *scores_in(const Node *n, int *left) {
   return NULL;
 }
 
-// Does nobody else read n, nor the scores that it is a map of?
+// Have n and the scores of which it is a map no other readers?
 static bool is_alone(const Node *n) {
   if (n->uses > 1 || (n->op->cls != OpMap && !reshape_batched(n))) return false;
   for (int i = 0; n->op->cls == OpMap && i < n->nin; i++)
@@ -130,15 +130,15 @@ static bool is_alone(const Node *n) {
   return true;
 }
 
-// Is it what softmax asks of a row, its largest element or the sum of powers?
+// Is it a reduction of a softmax: the maximum, or a sum of exponentials?
 static bool is_of_softmax(const Node *n) {
   const Node *x = node_is_move(n->in[0], MovePermute) ? n->in[0]->in[0] : n->in[0];
   return n->op->cls == OpReduce && (n->op->flags & (FlagMax | FlagOnline) ||
                                     (n->op->flags & FlagAdd && node_is_map(x, FlagExp)));
 }
 
-// Does it reduce rows or columns of a product, seen in this order? Rows of what is turned are so
-// as they are.
+// Does n reduce rows or columns of the matmul in this order? (Plain transposed rows are left as
+// they are.)
 static bool reduces_moved(const Node *n, const Order *order) {
   int axis = 0, last = order->rank - 1;
   Order turned = exchanged(order->rank);
@@ -147,15 +147,15 @@ static bool reduces_moved(const Node *n, const Order *order) {
          !(axis == last && same_order(order, &turned));
 }
 
-// n by what it is of the product's order, seen in this one.
+// n computed in the matmul's order, then permuted to `order`.
 static Node *moved(Graph *to, Node *n, const Order *order) {
   int left = kMostDeep;
   return in_order(to, back(to, n, order, &left), order);
 }
 
-// A softmax of scores along rows of their product, or along columns, which are rows of what is
-// turned, is one of the product's, seen in another order; a map of what is seen so is seen so
-// itself; and scores that are only read turned are a product that is.
+// softmax(permute(scores)) = permute(softmax(scores)), along rows or columns; maps of permuted
+// softmax results are permuted maps; scores that are only read transposed become a transposed
+// matmul.
 Node *scores_turned(Graph *to, Node *n) {
   int last = n->type.rank - 1, left = kMostDeep;
   if (last < 2) return NULL;

@@ -1,17 +1,16 @@
-// simp_windows.c: a rule of simp.c about maps behind moves of what a window or a depthwise
-// convolution makes, as where its pixels are seen as tokens: the maps come before the moves, in the
-// window's kernel, which goes over pixels.
+// simp_windows.c: maps after moves of the result of a window or depthwise convolution, for example
+// pixels reshaped to tokens: the maps move before the moves, into the window's kernel.
 #include "simp.h"
 
 #include <string.h>
 
-enum { kMostMoves = 8, kMostMaps = 16, kMostAsked = 64 }; // maps that are looked at
+enum { kMostMoves = 8, kMostMaps = 16, kMostAsked = 64 }; // kMostAsked: maps visited
 
 static bool is_move(const Node *n) {
   return n->op->cls == OpMove && n->op->form <= MovePermute;
 }
 
-// Is n what a window makes, or what maps make of it?
+// Is n the result of a window, or a map of it?
 static bool made_by_window(const Node *n, int *left) {
   if (n->fixed || --*left < 0) return false;
   if (n->op->cls == OpWindow || node_depthwise(n)) return true;
@@ -21,19 +20,19 @@ static bool made_by_window(const Node *n, int *left) {
   return found;
 }
 
-typedef struct Cone { // maps of one shape that lead from a moved value to one of them
+typedef struct Cone { // maps of one shape between a moved value and the last map
   Graph *to;
-  Node *moved, *moves[kMostMoves];          // the last one first
-  Node *maps[kMostMaps], *first[kMostMaps]; // and each before the moves, once it is made
+  Node *moved, *moves[kMostMoves];          // moves: the last one first
+  Node *maps[kMostMaps], *first[kMostMaps]; // first: each map before the moves, once made
   int nmoves, nmaps, left;
-  int reads; // how often they read what is moved
+  int reads; // reads of the moved value by these maps
 } Cone;
 
 static bool is_map(const Node *n) {
   return n->op->cls == OpMap && n->op->typing != TypeDraw && !n->fixed;
 }
 
-// Finds the moves, if x is such a value of a window.
+// Finds the moves between x and a window's result, if there are any.
 static bool find_moves(Cone *c, Node *x) {
   int left = kMostMaps, count = 0;
   c->moved = x;
@@ -42,7 +41,8 @@ static bool find_moves(Cone *c, Node *x) {
   return c->nmoves > 0;
 }
 
-// Adds n, if it or maps of its shape before it read the moved value; false: they are too many.
+// Adds n if it, or a map of its shape before it, reads the moved value; false if there are too
+// many.
 static bool find_maps(Cone *c, Node *n, bool *reads) {
   *reads = false;
   if (--c->left < 0) return false;
@@ -63,7 +63,7 @@ static bool find_maps(Cone *c, Node *n, bool *reads) {
   return true;
 }
 
-// x, which broadcasts to the shape of the move, before it; null: it cannot be.
+// x, which broadcasts to the result of `move`, before the move, or NULL if impossible.
 static Node *before(Graph *to, Node *x, const Node *move) {
   int64_t dims[MaxRank];
   const Type *full = &move->type, *as = &move->in[0]->type;
@@ -78,7 +78,7 @@ static Node *before(Graph *to, Node *x, const Node *move) {
   return simp_make(to, move->op, 1, &x, &back, x);
 }
 
-// What x, a map of the cone or what one reads, is before the moves; null: it cannot be there.
+// x, a map of the cone or another input, before the moves, or NULL if impossible.
 static Node *made_first(Cone *c, Node *x) {
   int at = 0;
   if (x == c->moved) return c->moves[c->nmoves - 1]->in[0];
@@ -96,12 +96,12 @@ static Node *made_first(Cone *c, Node *x) {
   return c->first[at];
 }
 
-// Maps that alone read what is moved come before the moves.
+// Maps that are the only readers of a moved value come before the moves.
 Node *window_mapped(Graph *to, Node *n) {
   Cone c = {.to = to, .left = kMostAsked};
   bool reads;
   if (!is_map(n) || !find_maps(&c, n, &reads) || !c.nmoves || c.reads != c.moved->uses) return NULL;
-  c.moves[c.nmoves - 1]->in[0]->uses += c.reads - 1; // each reads it, then
+  c.moves[c.nmoves - 1]->in[0]->uses += c.reads - 1; // each of them reads it now
   Node *y = made_first(&c, n);
   for (int i = c.nmoves - 1; i >= 0 && y; i--)
     y = simp_make(to, c.moves[i]->op, 1, &y, &c.moves[i]->attr, c.moves[i]);

@@ -147,10 +147,10 @@ ok "--no-flash keeps scores in memory" [ "$(build/nngen show $model --stage fuse
   --no-flash | grep '^# kernel' | grep -vcE ': copy( and [0-9]+ more)?, ')" -ge 3 ]
 ok "and is right" same form=causal
 why() { # why REASON OPTIONS...: nngen show says what keeps scores in memory
-  build/nngen show $model "${@:2}" | grep "^# attend__.*, apart from attend__.*: $1"
+  build/nngen show $model "${@:2}" | grep "^# attend__.*, not fused with attend__.*: $1"
 }
-ok "odd heads are apart" why "a head's elements do not lie side by side" --dtype fp16 --set D=33
-ok "and of moves" why "moves stand between its softmax and its product" --set form=later
+ok "odd heads are apart" why "head elements are not contiguous" --dtype fp16 --set D=33
+ok "and of moves" why "its probabilities are permuted or reshaped" --set form=later
 ok "a key without a value is values of rows" one sink N=9 M=20
 ok "a condition that two layers read is computed by each" [ "$(kernels form=twice)" = 2 ]
 long && ok "two layers" run form=twice --dtype fp16

@@ -38,7 +38,7 @@ runs() { build/nngen show $model --cuda --set case=layer rows=12000 width=256 co
 ok "many rows: jobs of several runs" runs
 # Where they stay apart, with the reason.
 apart() { # apart REASON SETTING...
-  build/nngen show $model --set "${@:2}" | grep -q "apart from .*norm: $1" && run "${@:2}"
+  build/nngen show $model --set "${@:2}" | grep -q "not fused with .*norm: $1" && run "${@:2}"
 }
 ok "long rows stay a kernel" apart "its rows are longer than a warp" rows=64 width=3000
 # A GPU may read by another way what __restrict__ says that nobody writes; libcusim would not show it.

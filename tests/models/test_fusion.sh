@@ -61,15 +61,15 @@ apart() { # apart REASON CODE: of x, a product's result
   printf '%s\n' 'local nn = require "nn"' \
     'local x = nn.input("image", {64, 96}):linear("fc", {out = 64}):sort()' "$2" >"$work/apart.lua"
   build/nngen show "$work/apart.lua" >"$work/log" &&
-    grep -q "apart from .*sort: several kernels read it, $1\$" "$work/log" ||
-    { grep apart "$work/log"; return 1; }
+    grep -q "not fused with .*sort: its readers are not merged: $1\$" "$work/log" ||
+    { grep 'not fused' "$work/log"; return 1; }
 }
 apart_at_input() {
   printf '%s\n' 'local nn = require "nn"' 'local x = nn.input("x", {64, 64})' \
     'local s = nn.state("s", {64, 64}); nn.update(s, s + x); nn.output("b", x:sum(1))' \
     >"$work/input.lua"
   build/nngen show "$work/input.lua" >"$work/log" &&
-    grep "other kernels that read x: several kernels read it, of which one only reduces it$" \
+    grep "other kernels that read x: its readers are not merged: one of them only reduces it$" \
       "$work/log"
 }
 apart_of_two() {
@@ -77,26 +77,26 @@ apart_of_two() {
     'local a = nn.input("v", {64, 96}):linear("a", {out = 32})' \
     'nn.output("y", a + nn.input("x", {64, 96}):linear("b", {out = 32}))' >"$work/two.lua"
   build/nngen show "$work/two.lua" >"$work/log" &&
-    grep "b_add, apart from .*__a: it is computed with another of its inputs, which saves more$" \
-      "$work/log" || { grep apart "$work/log"; return 1; }
+    grep "b_add, not fused with .*__a: it was fused with another producer, which saves more$" \
+      "$work/log" || { grep 'not fused' "$work/log"; return 1; }
 }
 apart_of_rows() {
   printf '%s\n' 'local nn = require "nn"' \
     'nn.output("y", nn.input("x", {64, 96}):softmax(2):pad({0, 0, 0, 4}))' >"$work/rows.lua"
   build/nngen show "$work/rows.lua" >"$work/log" &&
-    grep "pad, apart from .*softmax: it has another shape than those rows$" "$work/log" ||
-    { grep apart "$work/log"; return 1; }
+    grep "pad, not fused with .*softmax: its shape differs from that of the rows$" "$work/log" ||
+    { grep 'not fused' "$work/log"; return 1; }
 }
-ok "kernels of which one only reduces what both read" apart "of which one only reduces it" \
+ok "kernels of which one only reduces what both read" apart "one of them only reduces it" \
   'nn.output("a", x:softmax(1)); nn.output("b", x:softmax(2))'
 ok "kernels that read an input" apart_at_input
-ok "kernels of which one waits for another" apart "of which one waits for another" \
+ok "kernels of which one waits for another" apart "one depends on another" \
   'nn.output("y", x:softmax(2):t():matmul(x):softmax(1) * x)'
-# alone REASON CODE: a kernel has a launch of its own.
+# alone REASON CODE: a kernel shares no launch.
 alone() {
   printf '%s\n' 'local nn = require "nn"' "$2" >"$work/alone.lua"
   build/nngen show "$work/alone.lua" >"$work/log" &&
-    grep -q "in a launch of its own: $1\$" "$work/log" || { grep '^#' "$work/log"; return 1; }
+    grep -q "not sharing a launch: $1\$" "$work/log" || { grep '^#' "$work/log"; return 1; }
 }
 ok "a sum of two products, of which one computes it" apart_of_two
 ok "rows that are read in another shape" apart_of_rows
@@ -104,11 +104,11 @@ ok "a small kernel alone: nothing runs at the same time" alone \
   "no other small kernel can run at the same time" \
   'nn.output("y", nn.input("x", {64, 96}):softmax(2):pad({0, 0, 0, 4}))'
 ok "a small kernel alone: it reads a state that another one updates" alone \
-  "it and another small kernel need one state, which one of them updates" \
+  "it and another small kernel share a state that one of them updates" \
   'local s, r = nn.state("s", {}), nn.state("r", {4}); nn.update(s, s + 1)
   nn.output("m", nn.input("q", {5}) + s); nn.update(r, r + nn.input("e", {4}))'
 ok "a small kernel alone: it waits, and is waited for" alone \
-  "it waits for other kernels, and others wait for it" \
+  "it depends on other kernels, and others depend on it" \
   'local x = nn.input("x", {64, 64})
   local y = x:cumsum(1):pad({0, 0, 0, 4}); nn.output("u", y); nn.output("y", y:cumsum(1))'
 # shown TEXT: what `nngen show` says of shown.lua has it.

@@ -59,9 +59,9 @@ long && ok "norms and turned keys are one kernel" eval \
 ok "keys of which a part is turned, too" fewer 3 $large form=none turn=halves part=24
 ok "keys as they are" fewer 2 $large form=rms turn=rotate keys=false
 why() { # why REASON SETTINGS...
-  build/nngen show $model --dtype fp16 --set "${@:2}" | grep "apart from .*: $1"
+  build/nngen show $model --dtype fp16 --set "${@:2}" | grep "not fused with .*: $1"
 }
-ok "why keys are not" why "each tile of queries would compute its rows again" $large form=rms
+ok "why keys are not" why "each tile of queries would recompute its rows" $large form=rms
 next="past=70 N=1 H=8 causal=false"
 ok "one token more in a cache" right form=rms turn=halves $next
 ok "its query is made in attention, its key by one kernel" fewer 5 form=rms turn=halves $next

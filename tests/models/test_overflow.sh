@@ -20,7 +20,7 @@ says_infinite() {
 ok "infinite results are said to be so" says_infinite
 says_why() {
   build/nngen show tests/models/overflow.lua --dtype fp16 --stage prec |
-    grep -q '^# it may be large, and its readers tell that from an infinity, so in f32: %'
+    grep -q '^# it may overflow 16 bits, and a reader would notice, so stored in f32: %'
 }
 ok "show says why values are not stored in 16 bits" says_why
 precise() { # precise DTYPE LOWERING: integers, ids and draws have the bits that they have in fp32

@@ -286,32 +286,32 @@ ok "states of several words, over 32000 columns" run tests/models/wide_rows.lua 
 # many as there are SMs a block each, which reads them twice where registers do not hold them.
 chosen() { # chosen KERNELS WHAT MODEL ARGUMENTS...
   local got
-  build/nngen show "${@:3}" >"$work/chosen" && grep -q ", $2, by template" "$work/chosen" &&
+  build/nngen show "${@:3}" >"$work/chosen" && grep -q ", $2 (template" "$work/chosen" &&
     got=$(grep -c '^# kernel.*infer' "$work/chosen") && [ "$got" = $1 ] ||
     { grep -E "^# kernel|us modelled" "$work/chosen"; return 1; }
 }
 for name in softmax layer_norm; do
   o="tests/models/long_rows.lua --set only=$name"
   for columns in 32000 50257; do
-    ok "$name, 4096 rows of $columns: a block each" chosen 1 "a block for each row" $o rows=4096 \
+    ok "$name, 4096 rows of $columns: a block each" chosen 1 "one block per row" $o rows=4096 \
       columns=$columns
   done
   ok "which is right, of 132 rows" run $o rows=132 columns=50257
 done
 o="tests/models/long_rows.lua --set only=layer_norm"
-ok "layer_norm, 8 rows of 65536: parts" chosen 2 "rows in parts" $o rows=8 columns=65536
+ok "layer_norm, 8 rows of 65536: parts" chosen 2 "split reduction" $o rows=8 columns=65536
 ok "which is right" run $o rows=8 columns=65536
 long && ok "rows of several runs of moments a thread" run $o rows=140 columns=66001
 o="tests/models/long_rows.lua --set only=norm_grad"
-ok "the gradient of a norm, 8 rows of 32000: parts" chosen 3 "rows in parts" $o rows=8 columns=32000
-ok "or 1024 rows of 50257: a block each" chosen 1 "a block for each row" $o rows=1024 columns=50257
+ok "the gradient of a norm, 8 rows of 32000: parts" chosen 3 "split reduction" $o rows=8 columns=32000
+ok "or 1024 rows of 50257: a block each" chosen 1 "one block per row" $o rows=1024 columns=50257
 # Across memory alike.
 echo 'local nn = require "nn"
 local cfg = nn.config{columns = 2049, rows = 1024}
 nn.output("y", nn.input("x", {cfg.columns, cfg.rows}):softmax(1))' >"$work/down.lua"
-ok "1024 columns of 2049: a block for a few" chosen 1 "a block for each row" "$work/down.lua"
+ok "1024 columns of 2049: a block for a few" chosen 1 "one block per row" "$work/down.lua"
 ok "which is right" run "$work/down.lua" --set rows=64
-ok "7 columns of 2048: parts" chosen 2 "rows in parts" "$work/down.lua" --set rows=7 columns=2048
+ok "7 columns of 2048: parts" chosen 2 "split reduction" "$work/down.lua" --set rows=7 columns=2048
 ok "which is right" run "$work/down.lua" --set rows=7 columns=2048
 # A dot product of any length uses more than one tile of a matrix product.
 echo 'local nn = require "nn"
