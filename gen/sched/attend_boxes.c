@@ -1,17 +1,17 @@
-// attend_boxes.c: rows of queries, keys and values as boxes of tensor maps, which the copy engine
-// of sm_90 brings to shared memory in the panels that products of warp groups read
-// (lib/attend.cuh).
+// attend_boxes.c: tensor maps (TMA) of queries, keys and values, which the copy engine of sm_90
+// loads into shared memory in the panels that warp-group MMAs read (lib/attend.cuh).
 #include "attend.h"
 
-enum { kChunk = 16, kSteps = 2 }; // bytes that copies are multiples of; chunks of a row's unit
+// copies are multiples of kChunk bytes; a row unit has kSteps chunks
+enum { kChunk = 16, kSteps = 2 };
 
-// Bytes of a panel's rows: as HeadRows has them.
+// Bytes of a row in a panel, as in HeadRows (lib).
 static int panel_bytes(int64_t row) {
   int64_t chunks = ceil_div(row, kSteps * kChunk) * kSteps;
   return (chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2) * kChunk;
 }
 
-// The only axis of a role; -1: there are several, or none.
+// The only axis of a role, or -1 if there is none or several.
 static int only_axis(const Maps *m, AxisRole role) {
   int first = 0;
   while (first < m->naxes && m->axis[first].role != role) first++;
@@ -29,7 +29,7 @@ static bool add_dimension(AttendBox *box, const Maps *m, int axis, int64_t strid
   return d ? bytes > 0 && bytes % kChunk == 0 : stride == 1;
 }
 
-// A tile is rows on one axis; on others of rows and of batches it has one position.
+// A tile covers rows along one axis, and one position on all other row and batch axes.
 bool attend_box(const Attending *a, const Tile *t, int i, AttendBox *box) {
   enum { kMostDims = 5 };
   const Operand *o = &a->operand[i];
@@ -44,7 +44,7 @@ bool attend_box(const Attending *a, const Tile *t, int i, AttendBox *box) {
              add_dimension(box, m, elements, axis_stride(m, tensor, o->stride, elements), a->size,
                            panel / a->size) &&
              add_dimension(box, m, rows, axis_stride(m, tensor, o->stride, rows), a->size, tile);
-  for (int x = m->naxes - 1; x >= 0 && may; x--) { // the innermost first
+  for (int x = m->naxes - 1; x >= 0 && may; x--) { // innermost first
     int64_t stride = axis_stride(m, tensor, o->stride, x);
     bool other = m->axis[x].role == of_rows && x != rows;
     if (other && m->axis[rows].size % tile) return false;

@@ -1,28 +1,27 @@
-// attend_cost.c: what a tile of attention takes, of weights or of sums of them: shared memory,
-// registers, time.
+// attend_cost.c: cost of a tile of attention, of its backward kernels, or of sums of attention
+// gradients: shared memory, registers, time.
 //
-// A block keeps kTileM rows of queries and goes through all keys, a tile at a time; a warp has some
-// of the rows, and all keys of a tile. Where weights are summed, it keeps a tile of sums and goes
-// through all tiles of weights that are added to it, or a part of them. Bounds are those of
-// products, and the units that compute exponentials: 16 a clock of an SM (CUDA C++ Programming
-// Guide, throughput of arithmetic).
+// A block keeps kTileM query rows and loops over all keys, one tile at a time; a warp has some of
+// the rows and all keys of a tile. Sum kernels keep a tile of sums instead and loop over all tiles
+// of probabilities added to it, or over a part of them. Bounds are those of contractions, and the
+// exponential units: 16 per clock and SM (CUDA C++ Programming Guide, arithmetic throughput).
 #include "attend.h"
 
 #include <math.h>
 
 enum {
-  kStep = 16,       // elements of an mma's k
-  kRowUnit = 32,    // bytes that rows in shared memory are whole multiples of
-  kMostHeld = 2048, // elements of a warp's queries that stay in registers (lib/attend_mma.cuh)
-  kMostSums = 196,  // registers of sums that leave room for the rest
-  kOtherRegs = 64,  // what that is
-  kUnheldRegs = 20, // what addresses of queries take, where a warp reads 32 rows again
-  kSecondRegs = 48, // and what two products need more
+  kStep = 16,       // k of an mma, in elements
+  kRowUnit = 32,    // rows in shared memory are multiples of this, bytes
+  kMostHeld = 2048, // elements of a warp's queries that may stay in registers (lib/attend_mma.cuh)
+  kMostSums = 196,  // accumulator registers that leave enough for the rest
+  kOtherRegs = 64,  // registers for the rest
+  kUnheldRegs = 20, // more, for query addresses, if a warp reloads 32 rows
+  kSecondRegs = 48, // more, if there are two score products
   kExpRate = 16,    // per clock
-  kTileIssue = 60   // of a warp for each tile of keys: the rows' largest, waits, branches
+  kTileIssue = 60   // per warp and tile of keys: row maxima, waits, branches
 };
 
-// A power of 2 from 16 on.
+// The least power of 2 from 16 on that holds the values' columns.
 int attend_staged(const Attending *a) {
   int staged = kStep;
   while (staged < a->width) staged *= 2;
@@ -31,12 +30,12 @@ int attend_staged(const Attending *a) {
 
 // ---- tiles -------------------------------------------------------------------------------------
 
-// Warps that compute.
+// Computing warps.
 int attend_warps(const Tile *t) {
   return t->m / t->tm;
 }
 
-// Tiles of rows, or of sums.
+// Output tiles: of rows, or of sums.
 static double tile_count_of(const Attending *a, const Tile *t) {
   int64_t rows = a->sums_rows ? 1 : ceil_div(a->rows, t->m);
   int64_t keys = !a->sums || a->sums_keys ? 1 : ceil_div(a->keys, t->n);
@@ -47,7 +46,7 @@ int64_t attend_jobs(const Attending *a, const Tile *t) {
   return (int64_t)tile_count_of(a, t);
 }
 
-// Tiles of scores that are gone through for each.
+// Tiles of scores processed per output tile.
 double attend_steps(const Attending *a, const Tile *t) {
   int64_t rows = a->sums_rows ? ceil_div(a->rows, t->m) : 1;
   int64_t keys = !a->sums || a->sums_keys ? ceil_div(a->keys, t->n) : 1;
@@ -58,7 +57,7 @@ static int row_bytes(const Attending *a, int64_t elements) {
   return (int)round_up(elements * a->size, kRowUnit);
 }
 
-// Bytes of a row of all heads: those of the queries, and those of a key and its value.
+// Bytes of a query row over all heads; of a key and its value.
 static int query_bytes(const Attending *a) {
   int bytes = 0;
   for (int i = 0; i < a->nproducts; i++) bytes += row_bytes(a, a->depth[i]);
@@ -76,43 +75,44 @@ int attend_smem(const Attending *a, const Tile *t) {
   if (t->splits > 1 || a->sums) states += kSmemLast;
   int of_keys = a->key_values * t->stages * t->n * 4;
   Loaders loaders = attend_loaders(a, t);
-  if (loaders.threads) // rings of jobs, keys and values; numbers and bits of two jobs
+  if (loaders.threads) // rings of jobs, keys and values; counters and mask bits of two jobs
     return ring + (loaders.places - 1) * t->m * query_bytes(a) + out +
            (loaders.places + 2 * t->stages) * 2 * 8 + 16 + (int)round_up(4 * bits, 16);
-  return (ring > out ? ring : out) + of_keys + states + (int)round_up(2 * bits, 16); // two a tile
+  // two bits per tile
+  return (ring > out ? ring : out) + of_keys + states + (int)round_up(2 * bits, 16);
 }
 
-// Clocks of an SM for a tile of keys.
+// Clocks of an SM per tile of keys.
 typedef struct TileClocks {
   double math, smem, issue, exponentials;
 } TileClocks;
 
-// What attention takes of a unit, beside what products do (Unit).
+// Attention's parameters of a unit, in addition to Unit.
 typedef struct AttendUnit {
   const Unit *unit;
   int size;         // bytes of an element
-  double chain;     // clocks that rows of kRowUnit bytes wait, product after product
-  int part_keys;    // that it multiplies while powers of others are computed; 0: it does not
-  int part_outputs; // the most elements of a warp's outputs with which there are registers for both
-  int drawn, drawn_too; // registers for numbers drawn for many scores of a lane: weights; a softmax
-  bool (*legal)(const Attending *a, const Arch *arch); // null: everywhere
-  int (*registers)(const Attending *a, const Tile *t); // a thread keeps: outputs, scores, operands
-  int (*unheld)(const Attending *a, const Tile *t);    // and for queries that it does not keep
-  void (*reads)(const Attending *a, const Tile *t, TileClocks *c); // of operands, and products
+  double chain;     // latency per kRowUnit bytes of a row, in clocks, products being dependent
+  int part_keys;    // keys multiplied while exponentials of others are computed; 0: no overlap
+  int part_outputs; // most elements of a warp's outputs with enough registers for that overlap
+  int drawn, drawn_too; // registers for random numbers of many scores per lane: backward; forward
+  bool (*legal)(const Attending *a, const Arch *arch); // or NULL: always
+  int (*registers)(const Attending *a, const Tile *t); // per thread: outputs, scores, operands
+  int (*unheld)(const Attending *a, const Tile *t);    // more, for queries not kept in registers
+  void (*reads)(const Attending *a, const Tile *t, TileClocks *c); // operand reads and products
 } AttendUnit;
 
-// Bytes that each tile of scores loads.
+// Bytes loaded per tile of scores.
 static double loaded_of(const Attending *a, const Tile *t) {
   return t->n * (double)key_bytes(a) + (a->sums ? t->m * (double)query_bytes(a) : 0);
 }
 
-static double elements_of(const Attending *a) { // of a query and a value
+static double elements_of(const Attending *a) { // elements of a query and a value
   return (query_bytes(a) + row_bytes(a, a->width)) / (double)a->size;
 }
 
 // ---- the fp32 units
 
-static int fma_registers(const Attending *a, const Tile *t) { // the operands of a step
+static int fma_registers(const Attending *a, const Tile *t) { // operands of a step
   int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
   int outputs = a->sums ? t->n / 8 : (int)ceil_div(width, 32) * 4;
   return t->tm / 4 * (scores / 8 + outputs) + t->tm + t->n / 2;
@@ -123,7 +123,7 @@ static int no_unheld(const Attending *a, const Tile *t) {
   return 0;
 }
 
-// Operands are read again by each warp; weights go from lane to lane.
+// Each warp reads the operands again; probabilities are exchanged between lanes.
 static void fma_reads(const Attending *a, const Tile *t, TileClocks *c) {
   double warps = attend_warps(t), depth = query_bytes(a) / (double)a->size;
   double reads =
@@ -138,7 +138,8 @@ static bool holds_queries(const Attending *a, const Tile *t) {
   return a->softmax && t->tm * a->depth[0] <= kMostHeld;
 }
 
-static int mma_registers(const Attending *a, const Tile *t) { // the queries, or those of a step
+// the queries, or the fragments of a step
+static int mma_registers(const Attending *a, const Tile *t) {
   int width = a->sums ? t->n : row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
   int steps = holds_queries(a, t) ? (int)ceil_div(a->depth[0], kStep) : a->softmax;
   int queries = t->tm / 16 * 4 * steps;
@@ -149,7 +150,7 @@ static int mma_unheld(const Attending *a, const Tile *t) {
   return a->softmax && t->tm > 16 && !holds_queries(a, t) ? kUnheldRegs : 0;
 }
 
-// A fragment of 16 x 16 for four instructions, one of which reads it.
+// A 16 x 16 fragment serves four instructions, one of which loads it.
 static void mma_reads(const Attending *a, const Tile *t, TileClocks *c) {
   double warps = attend_warps(t), both = elements_of(a), read = t->n * both * a->size;
   double again = holds_queries(a, t) ? 0 : t->tm * query_bytes(a); // queries, by each warp
@@ -160,7 +161,7 @@ static void mma_reads(const Attending *a, const Tile *t, TileClocks *c) {
 
 // ---- warp groups on tensor cores
 
-// Columns of outputs of which there is a product (lib/prim.cuh).
+// Supported output widths (lib/prim.cuh).
 static bool wgmma_legal(const Attending *a, const Arch *arch) {
   static const int columns[] = {16, 32, 48, 64, 80, 96, 128, 256};
   bool found = false;
@@ -175,22 +176,23 @@ static bool keeps_queries(const Attending *a, const Tile *t) { // in registers
   return a->softmax && a->depth[0] <= (loaders.threads ? loaders.most_held : kGroupHeld);
 }
 
-// Warps read no keys and values, so that the rest takes less than kOtherRegs.
+// Warps read no keys and values into registers, so the rest needs less than kOtherRegs.
 static int wgmma_registers(const Attending *a, const Tile *t) {
-  enum { kLess = 32, kLessOfFew = 8, kPlaces = 24 }; // kPlaces: those of queries that are not kept
+  // kPlaces: addresses of queries not kept in registers
+  enum { kLess = 32, kLessOfFew = 8, kPlaces = 24 };
   int width = row_bytes(a, a->width) / a->size, queries = query_bytes(a) / a->size;
   int sums = t->tm * (width + a->nproducts * t->n) / kWarp - kLess;
   sums += (a->nproducts - 1) * ((t->n > 64 ? t->n / 2 : 0) - kSecondRegs);
-  bool few = !a->softmax && a->score_issue <= 2 + 2 * a->nproducts; // values of a map at hand
+  bool few = !a->softmax && a->score_issue <= 2 + 2 * a->nproducts; // few values per row and key
   if (few) sums -= kLessOfFew;
   return sums + (keeps_queries(a, t) ? t->tm * queries / kWarp : kPlaces);
 }
 
-// Of keys and values all, by each group of 64 rows; of queries where they are not kept, too, with
-// each part of the keys.
+// Each group of 64 rows reads all keys and values, and, if queries are not in registers, the
+// queries again for each part of the keys.
 static void wgmma_reads(const Attending *a, const Tile *t, TileClocks *c) {
-  enum { kGroupRows = 64, kGroupKeys = 64, kProductIssue = 4 }; // descriptors, the product
-  bool whole = attend_loaders(a, t).threads;                    // tiles are multiplied whole
+  enum { kGroupRows = 64, kGroupKeys = 64, kProductIssue = 4 }; // descriptors, the instruction
+  bool whole = attend_loaders(a, t).threads;                    // tiles are multiplied at once
   double groups = t->m / (double)kGroupRows, parts = whole ? 1 : t->n / (double)kGroupKeys;
   double again = keeps_queries(a, t) ? 0 : parts * kGroupRows * query_bytes(a);
   double products = parts * query_bytes(a) / kRowUnit + t->n / (double)kStep;
@@ -224,14 +226,13 @@ int attend_parts(const Attending *a, const Tile *t) {
   return fits ? t->n / u->part_keys : 1;
 }
 
-// Two or three groups that compute, and one that loads boxes of tensor maps, of one block an SM
-// that goes on from tile to tile. Heads of 32 are as fast without (tests/bench/NOTES.md), where
-// more groups share an SM; those of more than 128 and maps that draw numbers take more registers
-// than there are.
+// Warp specialisation: two or three groups compute and one loads boxes by TMA, in one persistent
+// block per SM. Not used for heads of 32, which are as fast without (more groups share an SM;
+// tests/bench/NOTES.md), nor for heads above 128 or dropout, which need too many registers.
 Loaders attend_loaders(const Attending *a, const Tile *t) {
   enum { kSmall = 32, kLarge = 128, kGroup = 128, kAll = 65536, kMostGroups = 3, kLeast = 32 };
-  enum { kTwice = 96 }; // elements of queries of which shared memory has those of two jobs
-  // Registers that maps of scores take, and spans of their tiles, which loaders find.
+  enum { kTwice = 96 }; // up to this depth, shared memory holds the queries of two jobs
+  // Registers of the score function; of mask spans, which loaders compute.
   enum { kOfScores = 44, kOfSpans = 80 };
   int groups = attend_warps(t) * kWarp / kGroup;
   bool sized = a->width > kSmall && a->width <= kLarge;
@@ -240,7 +241,7 @@ Loaders attend_loaders(const Attending *a, const Tile *t) {
   Loaders l = {.threads = kGroup, .registers = groups < kMostGroups ? 40 : 32};
   if (!a->simple) l.registers = kOfSpans;
   l.of_others = (kAll / kGroup - l.registers) / groups / 8 * 8;
-  // Scores and weights of a tile, and outputs; queries, if there is room.
+  // Registers: scores and probabilities of a tile, outputs; queries if there is room.
   l.spare = l.of_others - (t->n / 2 + t->n / 4 + row_bytes(a, a->width) / a->size / 2 + kLeast);
   l.most_held = l.spare * 4;
   if (!a->simple) l.spare -= kOfScores;
@@ -250,10 +251,9 @@ Loaders attend_loaders(const Attending *a, const Tile *t) {
   return attend_box(a, t, 1, &box) && attend_box(a, t, 2, &box) ? l : (Loaders){0};
 }
 
-// ---- what a tile costs -------------------------------------------------------------------------
+// ---- the cost of a tile -----------------------------------------------------------------------
 
-// Registers of a thread that numbers take which are drawn: more beside conditions, or for more
-// scores at hand.
+// Registers for random numbers: more if there are conditions, or if a lane has more scores.
 static int draw_registers(const Attending *a, const Tile *t) {
   enum { kDraws = 24, kOfWeights = 36, kBeside = 20, kMostBeside = 4, kFew = 64, kFewOfLane = 32 };
   int beside = kBeside * (a->beside < kMostBeside ? a->beside : kMostBeside);
@@ -264,7 +264,7 @@ static int draw_registers(const Attending *a, const Tile *t) {
   return most + (many ? unit_of(t)->drawn_too : 0);
 }
 
-// And many values of rows, of keys and of all scores, with what is derived of them.
+// Registers for values per row, per key and scalars, and what is derived from them.
 static int number_registers(const Attending *a) {
   enum { kFew = 4, kFewOfWeights = 6, kOfNumber = 6, kOfWeights = 8 };
   if (a->softmax) return a->numbers > kFew ? kOfNumber * a->numbers : 0;
@@ -280,8 +280,8 @@ bool attend_is_wide(const Attending *a) {
   return a->draws || number_registers(a) > 0;
 }
 
-// Registers for a thread's copies of so many rows, whose places in memory and in shared memory are
-// kept where they are no step apart: the chunks of a row do not divide the threads
+// Registers for copying `rows` rows per thread. If the chunks of a row do not divide the threads,
+// the addresses in global and shared memory are not equally spaced and each is kept
 // (lib/attend.cuh).
 static int copy_registers(const Tile *t, int rows, int bytes) {
   enum { kChunk = 16, kUnrolled = 8 };
@@ -298,14 +298,14 @@ static int all_copy_registers(const Attending *a, const Tile *t) {
   return registers;
 }
 
-// Weights that are drawn for warps of 32 rows leave no room for these.
+// Dropout in backward kernels with 32 rows per warp leaves no room for kept addresses.
 int attend_most_registers(const Attending *a, const Tile *t) {
   bool both = a->draws && !a->softmax && t->unit->tensor_cores && t->tm > 16;
   return attend_registers(a, t) + (both ? all_copy_registers(a, t) : 0);
 }
 
 bool attend_registers_are_few(const Attending *a, const Tile *t) {
-  enum { kAllRegs = 65536 }; // of an SM
+  enum { kAllRegs = 65536 }; // per SM
   int there = kAllRegs / (attend_warps(t) * kWarp * t->blocks) / 8 * 8;
   if (there > kMostRegs) there = kMostRegs;
   bool may = (a->softmax || a->draws) && t->unit->tensor_cores && a->takes_in;
@@ -313,15 +313,15 @@ bool attend_registers_are_few(const Attending *a, const Tile *t) {
   return may && attend_registers(a, t) + all_copy_registers(a, t) > there;
 }
 
-// Row by row, what is computed of the keys of a lane, or drawn for them, is kept for all its rows;
-// key by key, what is read for its rows: of a matrix that takes more, unless keys are few.
+// Row by row, values computed or drawn per key are kept for all rows of a lane; key by key, values
+// per row are. With a bias matrix the latter needs more registers, unless there are few keys.
 bool attend_by_keys(const Attending *a, const Tile *t) {
   int rows = t->tm / 8, keys = t->n / 4; // of a lane, on tensor cores
   bool few = a->nproducts == 1 && keys <= 2 * rows;
   return t->unit->tensor_cores && a->takes_in && (!a->takes_matrix || few);
 }
 
-// Each scheduler of an SM has its part of the registers, for whole warps.
+// Registers are split between the schedulers and allocated by whole warps.
 int attend_blocks(const Attending *a, const Tile *t, const Arch *arch) {
   int most = attend_registers(a, t), registers = most < kMostRegs ? most : kMostRegs;
   int warps = arch->regs / kSchedulers / (kWarp * registers);
@@ -331,14 +331,14 @@ int attend_blocks(const Attending *a, const Tile *t, const Arch *arch) {
   return blocks < 16 ? blocks : 16;
 }
 
-// Clocks of an SM for so many rows of operand i, where they are computed.
+// Clocks of an SM to compute `rows` rows of operand i (norm and rotary prologues).
 static double computed_issue(const Attending *a, int i, int rows) {
   double elements = rows * (double)(i < 2 ? a->depth[0] : a->width);
   return a->operand[i].piece ? 0 : elements * a->operand[i].issue / kWarp / kSchedulers;
 }
 
-// And those that a block takes for it alone: some loads of each thread are in flight, what is
-// reduced has them at hand then, but waits for each sweep.
+// Latency of that for a block on its own: some loads of each thread are in flight; reductions have
+// their elements in registers then, but each sweep waits.
 static double computed_clocks(const Attending *a, const Tile *t, int i, int rows) {
   enum { kInFlight = 32, kAgain = 200 }; // kInFlight: elements
   double each = rows * (double)(i < 2 ? a->depth[0] : a->width) / (attend_warps(t) * kWarp);
@@ -372,20 +372,20 @@ int attend_rows(const Attending *a, const Tile *t) {
   return a->rows < t->m ? (int)a->rows : t->m;
 }
 
-// Floats that a part of a tile leaves.
+// Floats that a split writes.
 double attend_part_count(const Attending *a, const Tile *t) {
   if (!a->sums) return attend_rows(a, t) * (double)attend_staged(a);
   return (double)round_up((a->sums_rows ? 1 : t->m) * (a->sums_keys ? 1 : t->n), 4);
 }
 
-// Parts of the keys leave rows in L2, which one block of each tile joins when all have arrived (a
-// microsecond, assumed). It waits for L2 once for some loads of each of its threads.
+// Splits of the keys write rows to L2; the last block of each tile combines them (detecting it: a
+// microsecond, assumed), waiting for L2 once per kAtOnce loads of a thread.
 static double split_seconds(const Attending *a, const Tile *t, const Arch *arch) {
   const double kAtOnce = 12; // lib/attend_join.cuh
   double part = attend_part_count(a, t) * 4;
   if (t->splits == 1) return 0;
   int group = tile_part_group(t), groups = tile_part_counts(t) - 1;
-  double turns = a->sums ? 0 : 1 + ceil(part / 16 / t->threads); // and once for states
+  double turns = a->sums ? 0 : 1 + ceil(part / 16 / t->threads); // and once for the softmax states
   double waits = ceil(group / kAtOnce) + ceil(groups / kAtOnce);
   waits *= turns * kLoadClocks / (arch->clock * 1e9);
   double joined = (group + groups) * part / (arch->l2_rate / arch->sms);
@@ -393,19 +393,19 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
          2 * tile_blocks(a, t) * part / arch->l2_rate;
 }
 
-// What is left of powers, instructions and products one after the other where so many groups of
-// four warps share an SM: fitted to kernels on an H200 (tests/bench/NOTES.md). Groups of one block
-// that have a softmax wait for each other, unless others load for them.
+// Fraction of exp, issue and MMA time that does not overlap, by number of warp groups per SM;
+// fitted to kernels on an H200 (tests/bench/NOTES.md). Groups of a block with a softmax wait for
+// each other, unless other warps load for them.
 static double group_share(const Attending *a, const Tile *t, double groups) {
   if (attend_loaders(a, t).threads) return 0.585 + 0.09 / groups;
   double waits = a->softmax ? 0.02 * (attend_warps(t) / kSchedulers - 1) : 0;
-  double some = fmax(1, groups); // of less than one group nothing hides anything
+  double some = fmax(1, groups); // with less than one group nothing overlaps
   double others = attend_parts(a, t) > 1 ? 0.47 + 0.85 / some : 0.4 + 1.5 / some;
   return (waits + others) * some / groups;
 }
 
-// And what is waited for beside it, whatever else runs: clocks for each tile of keys, and for each
-// of queries but the first ones, until its products run.
+// Time that never overlaps: clocks per tile of keys, and per job after the first until its MMAs
+// start.
 static double turn_clocks(const Attending *a, const Tile *t, double chain) {
   enum { kLoadedTurn = 60 };
   return attend_loaders(a, t).threads ? chain + kLoadedTurn : 0;
@@ -428,7 +428,7 @@ Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *
   double later = fmax(0, on_sm - t->blocks) * job_clocks(a, t);
   double waits = t->unit->tensor_cores ? on_sm * keys * each + later : 0;
   double alone = (c.exponentials + c.issue + c.math) / warps * kSchedulers;
-  double first = 0; // of all blocks of an SM: no product runs meanwhile
+  double first = 0; // of all blocks of an SM, before the first product
   if (a->softmax) {
     first = on_sm * computed_issue(a, 0, t->m);
     first = fmax(first, rounds * computed_clocks(a, t, 0, t->m));
@@ -452,7 +452,7 @@ Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *
 
 bool attend_fits(const Attending *a, const Tile *t, int lanes) {
   enum { kTwoGroups = 256 };
-  int along = attend_staged(a) / lanes; // threads that store a row, or a part of it each time
+  int along = attend_staged(a) / lanes; // threads that store a row, or a part of it at a time
   bool divides = t->splits == 1 || (attend_steps(a, t) >= (a->sums ? 1 : 2) * t->splits &&
                                     tile_blocks(a, t) * attend_part_count(a, t) <= INT32_MAX);
   const AttendUnit *unit = unit_of(t);
@@ -460,7 +460,8 @@ bool attend_fits(const Attending *a, const Tile *t, int lanes) {
   int threads = attend_warps(t) * kWarp;
   Loaders loaders = attend_loaders(a, t);
   bool fits = loaders.threads ? loaders.spare >= 0 : unit->registers(a, t) <= most;
-  bool three = t->unit->in_flight && threads > kTwoGroups; // groups: scores have no more registers
+  // with three groups, scores have no more registers
+  bool three = t->unit->in_flight && threads > kTwoGroups;
   if (a->softmax && three && !a->simple) return false;
   return fits && divides && (a->sums || threads % along == 0 || along % threads == 0);
 }

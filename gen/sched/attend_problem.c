@@ -1,5 +1,5 @@
-// attend_problem.c: what attention, products that weigh rows by maps of scores, and sums of such
-// weights multiply: axes, where operands lie, what is summed.
+// attend_problem.c: the problem of attention, of its backward kernels and of sums of attention
+// gradients: axes, operands, what is summed.
 #include "attend.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static int axis_of(const Maps *m, int tensor, int d) {
   return i;
 }
 
-static int axis_dim(const Maps *m, int axis) { // of the left operand
+static int axis_dim(const Maps *m, int axis) { // in the left operand
   int d = 0;
   while (!m->dim[MapA][d].by[axis]) d++;
   return d;
@@ -25,12 +25,12 @@ static void put_axis(Maps *to, const Maps *from, int j, AxisRole role) {
     for (int d = 0; d < from->rank[t]; d++) to->dim[t][d].by[i] = from->dim[t][d].by[j];
 }
 
-// The axes of scores in the order of those of the values: a dimension of the first's result is one
-// of the second's left operand. Turned, its right operand stands for its left one.
+// Axes of scores in the order of those of the values: dimension d of the score product's result is
+// dimension d of the values' left operand. turned: the score product's operands are exchanged.
 static Maps aligned_axes(const Node *product, bool turned, const Maps *values) {
   Maps from = product_axes(product), to = from;
   to.naxes = 0;
-  for (int role = 0; role < AxisRoles; role++) // what is summed over is columns of scores
+  for (int role = 0; role < AxisRoles; role++) // columns of scores are the k of values
     for (int i = 0; i < values->naxes; i++) {
       if ((int)values->axis[i].role != role || role == AxisN) continue;
       int j = axis_of(&from, MapOut, axis_dim(values, i));
@@ -47,20 +47,20 @@ static Maps aligned_axes(const Node *product, bool turned, const Maps *values) {
   return to;
 }
 
-// The left operand of the values in the order of the scores' dimensions.
+// Permutes the values' left operand to the order of the scores' dimensions.
 static void turn_weights(Maps *m, const Attention *a) {
   IndexMap dim[MaxRank];
   memcpy(dim, m->dim[MapA], sizeof dim);
   for (int d = 0; d < m->rank[MapA]; d++) m->dim[MapA][d] = dim[a->place[d]];
 }
 
-// Are rows of values those of operand i, keys, whatever the order of its dimensions?
+// Do the values have the same memory rows as operand i (keys), in any order of dimensions?
 static bool values_are_keys(const Attending *a, int i) {
   const Operand *keys = &a->operand[i], *rows = &a->operand[2 * a->nproducts];
   const Maps *scores = &a->scores[i / 2], *values = a->values.maps;
   if (keys->base != rows->base || keys->offset != rows->offset || a->depth[i / 2] != a->width)
     return false;
-  int j = 0; // axes of both follow each other alike: batches, rows, keys
+  int j = 0; // axes of both in the same order: batches, rows, keys
   for (int role = 0; role < AxisRoles; role++)
     for (int x = 0; x < values->naxes; x++) {
       if ((int)values->axis[x].role != role || role == AxisN) continue;
@@ -71,9 +71,8 @@ static bool values_are_keys(const Attending *a, int i) {
   return true;
 }
 
-// Of an exponent's multiplications by numbers and its first subtraction, those that are no
-// instruction: with that by log2(e) they are one multiply-add (emit_weigh.c, of operands in 16
-// bits).
+// Multiplications by constants and the first subtraction of an exponent that cost no instruction:
+// with the factor log2(e) they are one multiply-add (emit_weigh.c, 16-bit operands).
 static int joined_issue(const Group *g) {
   const Attention *a = g->attention;
   int count = 0;
@@ -90,8 +89,7 @@ static int joined_issue(const Group *g) {
   return count;
 }
 
-// Instructions of the maps that make a score, beside its scale and the conditions that plain tiles
-// are computed without.
+// Instructions of the score function, without its scale and the conditions that plain tiles omit.
 static int expression_issue(const Group *g) {
   const Node *score = g->attention->score;
   const Type *t = &score->type;
@@ -108,10 +106,10 @@ static int expression_issue(const Group *g) {
   return issue;
 }
 
-// Instructions of a score, but for products: the softmax's, or those of the maps that weigh.
+// Instructions per score, without products: of the softmax, or of the backward maps.
 static int score_issue(const Group *g, bool softmax) {
-  enum { kExponential = 2, kSoftmax = 5 }; // kSoftmax: scale, largest, power, sum, half a pack
-  int issue = 1 - (softmax ? 0 : joined_issue(g)); // half a pack, half a load of a row's value
+  enum { kExponential = 2, kSoftmax = 5 }; // kSoftmax: scale, maximum, exp, sum, half a pack
+  int issue = 1 - (softmax ? 0 : joined_issue(g)); // half a pack, half a load of a row value
   if (softmax) return kSoftmax + expression_issue(g);
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
@@ -121,8 +119,8 @@ static int score_issue(const Group *g, bool softmax) {
   return issue;
 }
 
-// Is the score its product, times a number, below conditions that compare positions with positions,
-// a few apart, or with numbers? Then it takes no registers to speak of; nor do spans of its tiles.
+// Is the score a scaled product, masked by comparisons of shifted positions and constants only?
+// Then the score function and its mask spans need almost no registers.
 static bool is_simple(const Group *g, const Node *n) {
   const Attention *a = g->attention;
   for (int i = 0; i < a->nproducts; i++)
@@ -139,13 +137,13 @@ static bool is_simple(const Group *g, const Node *n) {
   return true;
 }
 
-// Values of rows, of keys and of all scores that these are made of, beside heads: a thread keeps
-// those of its own.
+// Counts values per row, per key and scalars that probabilities read, apart from heads; a thread
+// keeps its own in registers.
 static int count_numbers(const Group *g) {
   int count = 0;
   for (int i = 0; i < g->ninputs; i++) {
     const Node *n = g->inputs[i];
-    int large = 0; // dimensions of rows, keys, elements of heads
+    int large = 0; // dimensions among the last two that are larger than 1
     for (int d = n->type.rank - 2; d < n->type.rank; d++) large += d >= 0 && n->type.dim[d] > 1;
     count += large < 2;
   }
@@ -154,7 +152,7 @@ static int count_numbers(const Group *g) {
   return count;
 }
 
-// Conditions, and functions of many instructions, beside those of the numbers that are drawn.
+// Counts conditions and expensive functions, apart from those of random numbers.
 static int count_beside(const Group *g) {
   enum { kMany = 8 };
   int draws = 0, others = 0;
@@ -167,14 +165,14 @@ static int count_beside(const Group *g) {
   return draws && others > draws ? others - draws : 0;
 }
 
-// Is a number of each row and key read?
+// Does n have a value per row and key?
 static bool is_matrix(const Attending *a, const Node *n) {
   const Type *t = &n->type;
   int64_t last = t->dim[t->rank - 1], before = t->rank > 1 ? t->dim[t->rank - 2] : 1;
   return (last == a->keys && before == a->rows) || (last == a->rows && before == a->keys);
 }
 
-// What weights take in besides their products and floats of their rows and keys.
+// Finds what probabilities read besides products and floats per row or key.
 static void find_taken(const Group *g, Attending *a, const Node *n, bool *seen) {
   const Attention *of = g->attention;
   if (seen[n->id] || n == of->product[0] || (of->nproducts > 1 && n == of->product[1])) return;
@@ -190,7 +188,7 @@ static void find_taken(const Group *g, Attending *a, const Node *n, bool *seen) 
   for (int i = 0; i < n->nin; i++) find_taken(g, a, n->in[i], seen);
 }
 
-// A sum of weights, as a product without columns.
+// A sum of attention gradients, as a product without columns.
 static Product sum_product(const Group *g) {
   const Attention *a = g->attention;
   Product p = {.phases = 1, .maps = arena_alloc(g->graph->arena, sizeof *p.maps)};
@@ -201,7 +199,7 @@ static Product sum_product(const Group *g) {
   return p;
 }
 
-// Does the sum add up what is apart along this axis?
+// Is the axis summed, that is, absent from the result?
 static bool is_summed(const Maps *m, int axis) {
   for (int d = 0; d < m->rank[MapOut]; d++)
     if (m->dim[MapOut][d].by[axis]) return false;
@@ -219,12 +217,12 @@ static void find_sums(Attending *a) {
   }
 }
 
-// ---- operands that are computed ----------------------------------------------------------------
+// ---- operands with a prologue (norm, rotary) --------------------------------------------------
 
-// Instructions for an element of n, each of what it is made of computed once; for rows that are
-// reduced, of `elements`, once more for each of theirs. Returns how many loads wait for each other.
+// Counts instructions per element of n, each node once; for reduced rows of `elements`, those of
+// each element are added again. Returns the number of dependent loads.
 static int count_issue(const Group *g, const Node *n, double elements, bool *seen, double *issue) {
-  enum { kLoad = 4 }; // an address, a load, a conversion
+  enum { kLoad = 4 }; // address, load, conversion
   if (n->group != g) {
     bool read = type_count(&n->type) > 1 && (n->op->cls != OpSource || node_has_memory(n));
     *issue += read ? kLoad : 1;
@@ -232,12 +230,12 @@ static int count_issue(const Group *g, const Node *n, double elements, bool *see
   }
   if (seen[n->id]) return 0;
   seen[n->id] = true;
-  double inside = n->op->cls == OpReduce ? kLoad : 0; // it is read again
+  double inside = n->op->cls == OpReduce ? kLoad : 0; // inputs of a reduction are read again
   int waits = 0;
   for (int i = 0; i < n->nin; i++) {
     double input = 0;
     int more = count_issue(g, n->in[i], elements, seen, &input);
-    bool some = node_is_move(n, MoveConcat); // of the elements
+    bool some = node_is_move(n, MoveConcat); // only a part of the elements
     inside += some ? input * (double)type_count(&n->in[i]->type) / (double)type_count(&n->type)
                    : input;
     if (more > waits) waits = more;
@@ -258,7 +256,7 @@ static void find_issue(const Group *g, const Attention *a, int i, Operand *o) {
   free(seen);
 }
 
-// Weights that are a map may take values of keys in; a value of rows can have as many elements.
+// Backward kernels may read f32 values per key; a value per row may have as many elements.
 bool attend_is_of_keys(const Attending *a, const Node *n) {
   return !a->softmax && !a->sums && n->type.dtype == DtF32 &&
          type_count(&n->type) == a->batch * a->keys;
@@ -292,7 +290,7 @@ Attending attend_problem(const Group *g) {
     Operand *o = &a.operand[i];
     o->piece = attend_piece(g, attention, i, o->stride, &o->offset, &o->base);
     if (!o->piece && !a.softmax)
-      die("%s: an operand of attention does not lie in runs", g->anchor->name);
+      die("%s: an operand of attention is not contiguous", g->anchor->name);
     if (!o->piece) find_issue(g, attention, i, o);
   }
   for (int i = 0; i < g->ninputs; i++)

@@ -1,10 +1,11 @@
-// attend_tiles.c: which tiles of scores attention skips: those that its conditions (where) make
-// minus infinity everywhere; and which it computes without the conditions, since all hold.
+// attend_tiles.c: classifies tiles of scores: skipped (the conditions make all scores -inf), plain
+// (all conditions hold; computed without them), or mixed.
 #include "attend.h"
 
 #include <math.h>
 
-enum { DimExact, DimRow, DimKey }; // of scores: one index for a block, or a range of them
+// of a dimension of scores: a single index per block, or a range of rows or keys
+enum { DimExact, DimRow, DimKey };
 
 static void dim_kinds(const Attending *a, int *kinds) {
   const Maps *m = a->values.maps;
@@ -14,8 +15,8 @@ static void dim_kinds(const Attending *a, int *kinds) {
                                                        : DimExact;
 }
 
-// Is there anything in n that tells tiles apart, before all of its elements are read? `kinds` are
-// those of its dimensions.
+// Does n distinguish tiles without reading all of its elements? kinds: DimExact.. of n's
+// dimensions.
 static bool tells(const Group *g, const Node *n, const int *kinds) {
   int from[MaxRank], of[MaxRank];
   if (n->op->cls == OpSource && n->op->form == SourceConst) return false;
@@ -28,7 +29,8 @@ static bool tells(const Group *g, const Node *n, const int *kinds) {
   for (int d = 0; d < n->type.rank; d++)
     rows = rows || (n->type.dim[d] > 1 && kinds[d] == DimRow),
     keys = keys || (n->type.dim[d] > 1 && kinds[d] == DimKey);
-  if (n->group != g || n->op->cls == OpMove) return !(rows && keys); // the latter: of a table
+  // a value per row and key does not
+  if (n->group != g || n->op->cls == OpMove) return !(rows && keys);
   for (int i = 0; n->op->cls == OpMap && i < n->nin && !found; i++) {
     const Type *t = &n->in[i]->type;
     for (int d = 0; d < t->rank; d++)
@@ -48,7 +50,7 @@ static bool is_product(const Attention *a, const Node *n) {
   return n == a->product[0] || (a->nproducts > 1 && n == a->product[1]);
 }
 
-// Are elements of what n reads where they are of n? Behind other moves conditions are of others.
+// True if element i of n reads element i of its input, so that conditions keep their positions.
 static bool keeps_places(const Node *n) {
   if (n->op->cls != OpMove) return true;
   const Type *in = &n->in[0]->type, *out = &n->type;
@@ -58,7 +60,7 @@ static bool keeps_places(const Node *n) {
   return same;
 }
 
-// Which nodes of the group does the score read, and which of these are made of the product?
+// Marks the nodes of the group that the score reads, and those that depend on the product.
 static void mark(const Group *g, bool *read, bool *made) {
   const Attention *a = g->attention;
   for (int i = 0; i < g->nnodes; i++) read[i] = made[i] = false;
@@ -105,16 +107,16 @@ Masking attend_masking(const Group *g, const Attending *a) {
   return m;
 }
 
-// ---- counted -----------------------------------------------------------------------------------
+// ---- counting tiles ---------------------------------------------------------------------------
 
-// The digit of numbers first to last that counts in steps of `below` up to `size`.
+// Range of the digit with place value `below` and base `size` of the numbers first to last.
 static Span digit(int64_t first, int64_t last, int64_t below, int64_t size) {
   first /= below, last /= below;
   if (last - first >= size || first % size > last % size) return (Span){0, (double)(size - 1)};
   return (Span){(double)(first % size), (double)(last % size)};
 }
 
-// Where dimension d of the scores is, for these batches, rows and keys.
+// Range of dimension d of the scores for these batches, rows and keys.
 static Span dim_span(const Attending *a, int d, const int64_t first[AxisRoles],
                      const int64_t last[AxisRoles]) {
   const Maps *m = a->values.maps;
@@ -146,7 +148,7 @@ static void count_tile(const Group *g, const Attending *a, const Masking *maskin
   *(score.hi == -INFINITY ? &s->skipped : plain ? &s->plain : &s->mixed) += 1;
 }
 
-// Does any condition differ between batches?
+// Does any condition depend on the batch?
 static bool batches_differ(const Attending *a, const Masking *masking) {
   const Maps *m = a->values.maps;
   for (int i = 0; i < masking->count; i++) {

@@ -1,14 +1,14 @@
-// contract.c: a contraction seen as matrix products, out[m, n] = sum over k of a[m, k] * b[n, k]
-// for each batch (and phase), and how its operands reach shared memory. Its index maps (ir/maps.c)
-// say where elements are; here axes are put in the order in which kernels count them, and strides
-// decide what asynchronous copies can take.
+// contract.c: a contraction as GEMMs, out[m, n] = sum over k of a[m, k] * b[n, k] per batch and
+// phase, and how its operands reach shared memory. The index maps (ir/maps.c) locate elements; here
+// axes are put in the order in which kernels count them, and strides decide which asynchronous
+// copies are possible.
 #include "sched.h"
 #include <stdlib.h>
 
 enum {
-  kMostCopied = 16, // bytes of one asynchronous copy
+  kMostCopied = 16, // bytes of an asynchronous copy
   kLeastCopied = 4,
-  kMostTapBytes = 4096 // the table of taps
+  kMostTapBytes = 4096 // of a tap table
 };
 
 // ---- axes --------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ static void swap_axes(Maps *m, int i, int j) {
     }
 }
 
-// Axes of one position in all phases are none.
+// Drops axes that have size 1 in all phases.
 static void drop_axes(Maps *maps, int phases) {
   for (int i = maps[0].naxes - 1; i >= 0; i--) {
     bool one = true;
@@ -38,8 +38,7 @@ static void drop_axes(Maps *maps, int phases) {
   }
 }
 
-// Of a role, an axis of longer steps in memory, forwards or back, comes before one of shorter
-// steps: in the result, for k in a.
+// Sorts the axes of each role by decreasing absolute stride: of the result, for k of a.
 static void order_axes(Maps *m) {
   int64_t stride[3][MaxRank];
   for (int t = 0; t < 3; t++) type_strides(m->type[t], stride[t]);
@@ -60,7 +59,7 @@ int axes_innermost(const Maps *m, AxisRole role) {
   return last;
 }
 
-// How far axes of a role follow each other in a tensor as one, from the innermost on.
+// Number of positions on the innermost axes of a role that are equally spaced in memory.
 static int64_t run_of(const Maps *m, int tensor, const int64_t *stride, AxisRole role) {
   int i = axes_innermost(m, role);
   if (i < 0) return 1;
@@ -81,7 +80,7 @@ bool axes_linear(const Maps *m, int tensor, const int64_t *stride, AxisRole role
 
 // ---- operands ----------------------------------------------------------------------------------
 
-// The same of an operand, as far as all of the run is inside, or none.
+// The same for an operand, limited to axes whose indices are all inside it.
 static int64_t whole_run(const Maps *m, int tensor, const int64_t *stride, AxisRole role) {
   int64_t run = run_of(m, tensor, stride, role), together = 1;
   for (int i = axes_innermost(m, role); i >= 0 && m->axis[i].role == role && together < run; i--) {
@@ -91,8 +90,8 @@ static int64_t whole_run(const Maps *m, int tensor, const int64_t *stride, AxisR
   return together < run ? together : run;
 }
 
-// The largest piece, in elements, that a copy can take of runs along the axes of a role: they come
-// in whole pieces, and where they begin and every other step is a multiple of one. 0: none.
+// The largest piece (elements) by which runs along the axes of a role can be copied: the run, its
+// begin and all other strides must be multiples of it. 0: none.
 static int piece_along(const Maps *m, int tensor, const Operand *o, AxisRole role, int64_t run,
                        int size) {
   int last = axes_innermost(m, role), inside = last;
@@ -110,8 +109,8 @@ static int piece_along(const Maps *m, int tensor, const Operand *o, AxisRole rol
   return piece * size >= kLeastCopied ? piece : 0;
 }
 
-// How many bits tell which taps of a row miss the operand: a bit for each position of the one
-// reduced axis of every dimension that some products leave. -1: there is not one.
+// Bits of a tap mask: one per position of the only reduced axis of each dimension with indices
+// outside the operand. -1 if a dimension has not exactly one such axis.
 int operand_taps(const Maps *m, int tensor) {
   int bits = 0;
   for (int d = 0; d < m->rank[tensor]; d++) {
@@ -126,7 +125,7 @@ int operand_taps(const Maps *m, int tensor) {
   return bits;
 }
 
-// Along k, or across it where that moves more at once.
+// Copies along k, or across it if that moves more at once.
 static void choose_access(const Maps *m, int tensor, Operand *o, int size) {
   AxisRole rows = tensor == MapA ? AxisM : AxisN;
   int last = axes_innermost(m, rows), deepest = axes_innermost(m, AxisK),
@@ -140,7 +139,7 @@ static void choose_access(const Maps *m, int tensor, Operand *o, int size) {
   if (piece > o->piece && chunks) o->piece = piece, o->across = true;
 }
 
-// In every phase alike: the smallest piece.
+// Accesses valid for all phases: the smallest piece.
 static Operand operand_of(const Group *g, const Product *p, int tensor) {
   const Node *n = g->anchor->in[tensor];
   Operand o = {0}, best;
@@ -154,15 +153,15 @@ static Operand operand_of(const Group *g, const Product *p, int tensor) {
     Operand now = o;
     choose_access(&p->maps[i], tensor, &now, p->size);
     bool first = i == 0 || now.piece < best.piece;
-    if (i && now.across != best.across) now = o, first = true; // computed
+    if (i && now.across != best.across) now = o, first = true; // mixed accesses: computed
     if (first) best = now;
     if (!best.piece) break;
   }
   return best;
 }
 
-// How many elements of k share an entry of a's table of taps: a block of k, where each lies in one
-// tap, else the piece that a copy takes. 0: there is no table, or it would be too large.
+// Elements of k per entry of a's tap table: a block of k, if it lies within one tap, else the piece
+// of a copy. 0: no table, or it would be too large.
 static int tap_run(const Product *p) {
   int block = kRowBytes / p->size, run = 0;
   const Operand *a = &p->a;
@@ -185,7 +184,7 @@ Maps product_axes(const Node *n) {
   return m;
 }
 
-// The least that is a multiple of what each tail wants together.
+// The least common multiple of the column multiples that the tails require.
 static int whole_columns(const Group *g) {
   int whole = 1;
   for (int i = 0; i < g->ntails; i++)

@@ -1,16 +1,16 @@
-// sched.c: how each group is cut and launched, what it computes and moves. Contractions have their
-// own file, sched_contract.c.
+// sched.c: the scheduling pass, work counts and reports. Contractions are scheduled in
+// sched_contract.c.
 #include "sched.h"
 
 #include <math.h>
 #include <string.h>
 
-// The GPU that each architecture is best known by, as NVIDIA publishes it, dense, to three figures,
-// fp32 and L2 at the clock of the tensor peak. L2: A100 5120 B/clk (whitepaper); the others 47
-// B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between kernels of a graph on H100
-// (hazyresearch.stanford.edu, "no bubbles"); 1.0 on Hopper, fitted on an H200, as the model counts
-// how blocks begin (sched_cost.c). mma_share: sched_units.c; on Blackwell Hopper's rate per SM,
-// assumed.
+// The GPU of each architecture: NVIDIA's dense figures, to three digits, fp32 and L2 at the clock
+// of the tensor peak. L2: A100 5120 B/clk (whitepaper); others 47 B/clk per SM, the cap of
+// DeepGEMM's model. Launch gap: 1.3 us between kernels of a graph on H100
+// (hazyresearch.stanford.edu, "no bubbles"); 1.0 on Hopper, fitted on an H200, because the model
+// counts the start of blocks separately (sched_cost.c). mma_share: sched_units.c; Blackwell:
+// Hopper's rate per SM, assumed.
 static const Arch archs[] = {
     {"sm_80", "A100", .sms = 108, .smem = 164 << 10, .regs = 65536, .l2 = 40 << 20, .clock = 1.41,
      .dram = 2.0e12, .l2_rate = 7.2e12, .fp32 = 19.5e12, .tensor16 = 312e12, .tf32 = 156e12,
@@ -33,19 +33,19 @@ const Arch *arch_default(void) {
   return arch_find("sm_90a");
 }
 
-// FLOP/s that contractions can reach in their precision; everything else runs in fp32.
+// Peak FLOP/s of a contraction in its precision; fp32 for everything else.
 double sched_flop_rate(const Group *g, const Arch *arch) {
   return g->tm->rate ? g->tm->rate(g, arch) : arch->fp32;
 }
 
-// The least that the arithmetic takes: 790 of 989 TFLOP/s of dense bf16 on random data were seen on
-// an H200; taken for all.
+// Lower bound by arithmetic: 790 of 989 TFLOP/s of dense bf16 were measured on random data on an
+// H200; assumed for all GPUs.
 double sched_flop_seconds(const Group *g, const Arch *arch) {
   return g->flops / (sched_flop_rate(g, arch) * 790 / 989);
 }
 
-// Copies reach 4.3 of the H200's 4.8 TB/s; taken for all. What blocks leave for each other stays in
-// L2.
+// Lower bound by memory: copies reach 4.3 of the H200's 4.8 TB/s; assumed for all GPUs. Scratch
+// stays in L2.
 double sched_dram_seconds(const Group *g, const Arch *arch) {
   int64_t bytes = g->bytes_read + g->bytes_written - g->bytes_scratch;
   return (double)bytes / (arch->dram * 4.3 / 4.8);
@@ -58,7 +58,7 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
           cost_text(g->graph->arena, g->tile.term));
   if (g->first)
     fprintf(file,
-            "  its blocks begin with the rows of %s, %lld jobs, and wait until all are made\n",
+            "  prologue: its blocks first compute the rows of %s, %lld jobs, and wait for all\n",
             g->first->layer, (long long)ceil_div(g->first->tile.grid[0], g->first->tile.runs));
   fuse_explain(g, "  ", file);
   if (g->tm->explain) g->tm->explain(g, arch, file);
@@ -70,7 +70,7 @@ double sched_contract_flops(const Node *n) {
   return 2 * maps_multiplies(n);
 }
 
-// Floating-point operations of one node. CLASS
+// Operations of one node. CLASS
 double sched_flops(const Node *n) {
   double out = (double)type_count(&n->type);
   switch (n->op->cls) {
@@ -84,14 +84,14 @@ double sched_flops(const Node *n) {
     return (double)type_count(&n->in[1]->type) * n->op->flops;
   case OpWindow:
     return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
-  case OpContract: // without the zeros that layout has put between and around channels
+  case OpContract: // without the zeros that layout inserts between and around channels
     return sched_contract_flops(node_as_written(n));
   default:
     return 0;
   }
 }
 
-// How many of `size` rows (or columns) a window or filter reaches at all.
+// Number of the `size` rows (or columns) that a window or filter reads.
 static int64_t reached(const Node *n, int i, int64_t size, int64_t kernel) {
   const Attr *a = &n->attr;
   int64_t count = 0;
@@ -106,7 +106,7 @@ static int64_t reached(const Node *n, int i, int64_t size, int64_t kernel) {
   return count;
 }
 
-// The share of its first input that an anchor reads: less than 1 where strides jump over pixels.
+// The share of its first input that an anchor reads: below 1 if strides skip pixels.
 static double share_read(const Node *n) {
   const Type *x = n->nin ? &n->in[0]->type : NULL;
   double share = 1;
@@ -119,8 +119,8 @@ static double share_read(const Node *n) {
   return share;
 }
 
-// The share of a value that gathers and slices of the group read, where it reads no more of it.
-// Each element that its threads go through reads one at the most.
+// The share of a value that gathers and slices of the group read, if nothing else reads it: at most
+// one element per element of the domain.
 static double share_moved(const Group *g, const Node *x) {
   double count = 0;
   for (int i = 0; i < g->nnodes; i++)
@@ -137,7 +137,7 @@ static double share_moved(const Group *g, const Node *x) {
 
 double sched_bytes_read(const Group *g, const Node *input) {
   const Node *x = g->anchor->nin ? g->anchor->in[0] : NULL;
-  bool alone = input == x; // no other node of the group reads it, maybe all of it
+  bool alone = input == x; // no other node of the group reads all of x
   for (int j = 0; j < g->nnodes; j++)
     for (int k = 0; k < g->nodes[j]->nin; k++)
       alone = alone && (g->nodes[j] == g->anchor || g->nodes[j]->in[k] != x);
@@ -147,7 +147,7 @@ double sched_bytes_read(const Group *g, const Node *input) {
 
 void sched_scratch(Group *g, const char *name, Dtype dtype, int64_t count) {
   int64_t bytes = count * (int64_t)dtype_size(dtype);
-  if (g->nscratch == LENGTH(g->scratch)) die("%s: too much memory of its own", g->name);
+  if (g->nscratch == LENGTH(g->scratch)) die("%s: too many scratch buffers", g->name);
   g->scratch[g->nscratch++] = (Scratch){name, dtype, count, .zeroed = dtype == DtI32};
   g->bytes_read += bytes;
   g->bytes_written += bytes;
@@ -167,7 +167,7 @@ void sched_count_work(Group *g) {
 
 // ---- lanes ------------------------------------------------------------------------------------
 
-// The largest dtype among what the group touches decides how many elements 16 bytes hold.
+// The widest dtype used by the group decides how many elements fit into 16 bytes.
 static int most_lanes(const Group *g) {
   size_t widest = 2;
   for (int i = 0; i < g->ninputs; i++) {
@@ -219,7 +219,7 @@ const char *sched_reduce_tile(const Group *g) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
-// Does n leave the graph, or what it is a part of?
+// Does n, or the concat it is a part of, leave the graph?
 static bool leaves_graph(const Graph *g, const Node *n) {
   bool leaves = n->parent && leaves_graph(g, n->parent);
   for (int i = 0; i < g->noutputs; i++) leaves = leaves || g->outputs[i].node == n;
@@ -227,9 +227,9 @@ static bool leaves_graph(const Graph *g, const Node *n) {
   return leaves;
 }
 
-// May n be rounded where it is stored? Not what leaves the graph, nor what no expression stores.
+// May n be rounded when stored? Not if it leaves the graph or no kernel expression stores it.
 static bool may_round(const Graph *g, const Node *n) {
-  const Group *k = n->group; // null: of a source, and of a concat that is there with its parts
+  const Group *k = n->group; // NULL for sources, and for concats written in place
   bool stored = k && k->tm->fusion != &fusion_heads && !group_reduces_columns(k, n);
   if ((!stored && !n->placed) || leaves_graph(g, n)) return false;
   for (int i = 0; i < n->nin && n->placed; i++)
@@ -246,8 +246,8 @@ static void round_stored(const Graph *g, const Operand *o) {
   if (o->piece && may_round(g, o->base)) mark_rounded(g->nodes[o->base->id]);
 }
 
-// Where a unit cuts floats to TF32, operands are rounded as they are stored: a term is then off by
-// 2.9e-4, either way; it would be off by 7.7e-4, of which 7.0e-4 are always too little.
+// If the unit truncates floats to TF32, operands are rounded when stored instead: the error of a
+// term is then 2.9e-4 of either sign, instead of 7.7e-4, of which 7.0e-4 are bias.
 static void round_operands(const Group *g) {
   if (!unit_truncates(g)) return;
   Product p = contract_product(g);
@@ -265,7 +265,7 @@ double sched_seconds(Group *g, const Arch *arch) {
   return g->tile.seconds;
 }
 
-// Needs: groups. Gives: Group.tile, flops and bytes; Node.tf32; Group.first.
+// Needs: groups. Sets Group.tile, flops, bytes, Group.first; Node.tf32.
 void sched_pass(Compiler *c) {
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];

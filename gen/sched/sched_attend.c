@@ -1,12 +1,12 @@
-// sched_attend.c: attention, products that weigh rows by maps of scores, and sums of such weights:
-// how rows of queries are cut, of all ways the one that takes the least (attend_cost.c).
+// sched_attend.c: tiles of attention, of its backward kernels and of sums of attention gradients:
+// the cheapest by attend_cost.c.
 #include "attend.h"
 
 #include <math.h>
 
 enum { kMostExplained = 12 };
 
-// Rows, keys of a tile, rows of a warp: on tensor cores, on the fp32 units.
+// Rows and keys of a tile, rows of a warp: tensor cores, then fp32 units.
 static const Tile tiles[] = {
     {.unit = &unit_mma, .m = 128, .n = 64, .tm = 32},
     {.unit = &unit_mma, .m = 128, .n = 64, .tm = 16},
@@ -33,7 +33,7 @@ static const Tile tiles[] = {
     {.unit = &unit_fma, .m = 16, .n = 32, .tm = 8},
 };
 
-// And of weights that are a map of scores, which need more registers.
+// More tiles for backward kernels, which need more registers.
 static const Tile weigh_tiles[] = {
     {.unit = &unit_mma, .m = 64, .n = 32, .tm = 32},
     {.unit = &unit_mma, .m = 128, .n = 32, .tm = 32},
@@ -51,7 +51,7 @@ static int lanes_of(const Group *g) {
   return lanes;
 }
 
-// How many parts to try as the s-th: of sums as many as blocks fit the GPU at once, half, twice.
+// The s-th number of splits to try; for sums: as many as fill the GPU once, half, twice.
 static int splits_of(const Attending *a, const Tile *t, const Arch *arch, size_t s) {
   if (!a->sums || s == 0) return splits[s];
   double most = attend_steps(a, t), parts = arch->sms * t->blocks * splits[s - 1] / 2.;
@@ -59,8 +59,8 @@ static int splits_of(const Attending *a, const Tile *t, const Arch *arch, size_t
   return (int)fmax(1, fmin(parts, most));
 }
 
-// Of kernels that draw or keep many numbers, those of at most so many registers. *least: what the
-// best tile takes.
+// Collects candidates. Kernels that draw or keep many values: only those within `registers`.
+// *least: registers of the best tile.
 static int find_candidates(const Group *g, const Arch *arch, Tile *list, int most, int registers,
                            int *least) {
   Attending a = attend_problem(g);
@@ -94,8 +94,7 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
   return kept ? kept : find_candidates(g, arch, list, most, least, &least);
 }
 
-// What the parts of the keys leave: rows of outputs, states of their softmax, how many have
-// arrived.
+// Scratch of splits: output rows, softmax states, arrival counters.
 static void add_scratch(Group *g, const Attending *a) {
   const Tile *t = &g->tile;
   int64_t outputs = t->grid[0] * (int64_t)attend_part_count(a, t),
@@ -106,8 +105,8 @@ static void add_scratch(Group *g, const Attending *a) {
   sched_scratch(g, "own_arrived", DtI32, counts);
 }
 
-// Boxes of queries, if any, of keys and of values; as many blocks as there is room for, and how
-// many jobs they have taken.
+// Persistent blocks: tensor maps of queries (if loaded by TMA), keys and values; one block per slot
+// and a job counter.
 static void use_jobs(Group *g, const Attending *a, const Arch *arch) {
   g->boxes = arena_alloc(g->graph->arena, 3 * sizeof *g->boxes);
   for (int i = attend_loaders(a, &g->tile).queries ? 0 : 1; i <= 2; i++) {
@@ -159,7 +158,7 @@ void attend_explain(const Group *g, const Arch *arch, FILE *file) {
           (long long)a.width, (long long)a.batch);
   for (int i = 0; i < (a.softmax ? 3 : 0); i++)
     if (!a.operand[i].piece)
-      fprintf(file, "  %c is computed as it is loaded: some %d instructions an element\n", "qkv"[i],
+      fprintf(file, "  %c is computed while loading: about %d instructions per element\n", "qkv"[i],
               a.operand[i].issue);
   fprintf(file, "  tiles of scores: %.1f %% skipped, %.1f %% with conditions, %.1f %% plain\n",
           100 * s.skipped / all, 100 * s.mixed / all, 100 * s.plain / all);

@@ -1,26 +1,25 @@
-// sched_contract.c: how contractions are cut. Candidates -> cost -> the cheapest, over the small
-// structs Arch, Product and Tile, so that every choice can be printed and argued with.
+// sched_contract.c: chooses tiles of contractions: candidates -> cost -> the cheapest, over the
+// small printable structs Arch, Product and Tile.
 #include "sched.h"
 
 #include <math.h>
 #include <string.h>
 
-static const double kAlike = 1.02; // times that the model cannot tell apart
+static const double kAlike = 1.02; // costs within this factor are equal to the model
 
 static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 enum { kLeastStages = 2, kMostStages = 5 };
 
 enum { kMostExplained = 12, kMostCandidates = 1024, kMostLanes = 8, kMostParts = 192 };
 
-// May the product be cut so? Outputs that pass through shared memory have threads for columns, by
-// powers of two. Operands that are copied across k lie in shared memory as whole rows
-// of 128 bytes along m or n; each part of k is two blocks of it at least, and their sums can be
-// indexed.
+// Is the tile valid? Staged epilogues distribute columns over threads by powers of two. Operands
+// copied across k need whole 128-byte rows along m or n. Each split of k has at least two blocks of
+// k, and the partial sums must be indexable.
 static bool may_cut(const Product *p, const Group *g, const Tile *t) {
   int row = kRowBytes / p->size;
   if ((t->n & (t->n - 1)) && !tile_keeps(t, p, g)) return false;
   if (tile_spills(t, p, g)) return false;
-  // The halves of a pair stand side by side in a tile.
+  // A tile holds both halves of a pair next to each other.
   if (p->pair && (p->n % t->n || (p->b.across && t->n / 2 % row))) return false;
   if (t->n % p->whole) return false;
   if ((p->a.across && t->m % row) || (p->b.across && t->n % row)) return false;
@@ -29,7 +28,7 @@ static bool may_cut(const Product *p, const Group *g, const Tile *t) {
          (blocks_of_k >= 2 * t->splits && tile_count(t, p) * t->splits * t->m * t->n <= INT32_MAX);
 }
 
-// The cheapest so far are tiles[0..kept), of `most` at the most.
+// Keeps tiles[0..kept) the cheapest so far, sorted, at most `most`.
 int sched_keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
   if (isinf(t->seconds) || (kept == most && tiles[most - 1].seconds <= t->seconds)) return kept;
   int last = kept < most ? kept : most - 1, at = last;
@@ -39,8 +38,8 @@ int sched_keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
   return last + 1;
 }
 
-// The two rings that are the best for a tile and number of parts, and no longer than a part of k,
-// unless they go on with the next tile.
+// The two best pipeline depths of a tile and split count; not deeper than the k loop unless the
+// kernel is persistent.
 static int best_rings(const Tile *cut, const Product *p, const Group *g, const Arch *arch,
                       Tile rings[2]) {
   int64_t part = ceil_div(ceil_div(p->k * p->size, kRowBytes), cut->splits);
@@ -56,7 +55,7 @@ static int best_rings(const Tile *cut, const Product *p, const Group *g, const A
   return kept;
 }
 
-// The number of parts in place s: of the list, then what gives every SM one block, or two.
+// The s-th split count: the fixed list, then the values that fill the GPU once or twice; 0: skip.
 static int parts_of(const Tile *t, const Product *p, const Arch *arch, size_t s) {
   if (s < LENGTH(splits)) return splits[s];
   int parts = (int)((double)(arch->sms * (int64_t)(s - LENGTH(splits) + 1)) / tile_count(t, p));
@@ -65,8 +64,8 @@ static int parts_of(const Tile *t, const Product *p, const Arch *arch, size_t s)
   return parts <= kMostParts ? parts : 0;
 }
 
-// Fills tiles[most] with every tile and number of parts that fits the device, each with its two
-// best rings, the cheapest by the model first.
+// Fills tiles[most] with every tile and split count that fits the device, each with its two best
+// pipeline depths, cheapest first.
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   Product p = contract_product(g);
   int kept = 0;
@@ -97,8 +96,8 @@ Tile sched_pick(const Group *g, const Tile *list, int count) {
   return best;
 }
 
-// The parts of k meet in memory: sums of every part of every tile (in the same places those of
-// groups of parts, where there are many), and how many have arrived.
+// Split-K scratch: partial sums of every split of every tile (reused for the first-stage sums, if
+// there are two stages), and arrival counters.
 static void add_scratch(Group *g, const Product *p) {
   const Tile *t = &g->tile;
   int64_t tiles = (int64_t)tile_count(t, p), tile = t->m * t->n, counts = tile_part_counts(t);
@@ -107,8 +106,8 @@ static void add_scratch(Group *g, const Product *p) {
   sched_scratch(g, "own_arrived", DtI32, tiles * counts);
 }
 
-// States of columns meet in memory too: those of each block, then of groups of blocks; where
-// columns are reduced together, then those of all columns.
+// Scratch of column reductions: accumulators per block, then per group of blocks; for columns
+// reduced together, then per column. Arrival counters.
 static void add_column_scratch(Group *g, const Product *p) {
   Tile *t = &g->tile;
   int64_t words = tile_column_words(g), rows = t->meeting + meeting_groups(t->meeting), together;
@@ -124,7 +123,7 @@ static void add_column_scratch(Group *g, const Product *p) {
   sched_scratch(g, "own_whole_met", DtI32, p->batch);
 }
 
-// So do states of rows: those of each tile along n.
+// Scratch of row statistics: per tile along n, and arrival counters.
 static void add_row_scratch(Group *g, const Product *p) {
   int64_t tiles = ceil_div(p->n, g->tile.n), counts = ceil_div(p->m, g->tile.m);
   const Node *statistic = group_statistic(g);
@@ -190,7 +189,7 @@ static bool same_cut(const Tile *a, const Tile *b) {
 }
 
 void sched_explain_contract(const Group *group, const Arch *arch, FILE *file) {
-  // Candidates are compared before the kernel has memory of its own and rows join it.
+  // Candidates are ranked without scratch traffic and without the fused prologue: remove both.
   Group alone = *group;
   const Group *g = &alone, *first = group->first;
   alone.bytes_read -= group->bytes_scratch / 2 + (first ? first->bytes_read : 0);

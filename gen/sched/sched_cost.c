@@ -1,58 +1,61 @@
-// sched_cost.c: what a contraction would cost if it were cut in a given way, by a model of one SM.
+// sched_cost.c: the cost of a contraction with a given tile, by a model of one SM.
 //
-// Five things bound a launch: arithmetic, the port of shared memory, the issue of instructions, L2,
-// DRAM; and, where too few warps share an SM, the latency of one block of k after the other, of
-// which its instructions are a part: a warp issues one in kTurn clocks. The time is a little more
-// than the largest of them, since they do not overlap perfectly. What a block does before and after
-// its loop only other blocks of its SM can hide. What depends on the unit that multiplies is in its
-// record (sched_units.c). Assumed are 800 clocks for a load under load, 40 for a barrier, the
-// instructions of an element that is gathered, and how many of the 155 to 256 before a loop are not
-// its first copies. kTurn, kCopyIssue, kTapIssue, kOutputIssue, kRingClocks and the launch gap
-// follow what kernels of ResNet-18 and the attention block took on an H200 (tests/bench/NOTES.md).
+// Five bounds of a launch: arithmetic, shared memory bandwidth, instruction issue, L2, DRAM; and,
+// if few warps share an SM, the latency of dependent blocks of k, including their instructions (a
+// warp issues one per kTurn clocks). The time is a little more than the largest bound, since they
+// do not overlap perfectly. Only other blocks of the SM hide what a block does outside its loop.
+// Parameters of the multiplying units: sched_units.c. Assumed: 800 clocks for a load under load, 40
+// for a barrier, the instructions of gathered elements, and how many of the 155 to 256 before a
+// loop are not its first copies. kTurn, kCopyIssue, kTapIssue, kOutputIssue, kRingClocks and the
+// launch gap are fitted to ResNet-18 and the attention block on an H200 (tests/bench/NOTES.md).
 #include "sched.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-  kSetupIssue = 130, // instructions of a warp before its loop: where its rows and columns lie,
-  kLoopIssue = 28,   // for each block of k: waits, stages, branches,
-  kCopyIssue = 5,    // of one asynchronous copy (a 64-bit addition takes two turns),
-  kTapIssue = 4,     // and to find its tap and whether that is inside
-  kOutputIssue = 9,  // of one output in the epilogue: staged, read, converted, stored
-  kKeptIssue = 1,    // of one that its lane keeps: counted in SASS,
-  kExchangeIssue = 2, // and to exchange it with a neighbour's: by hand
-  kRowsIssue = 28,   // of a word of 8 columns, over the rows of a warp: by hand
-  kRunIssue = 6,     // of an output that joins a run of a column's moments: by hand
-  kStateIssue = 15,  // of one that a row's statistics take in: SASS, less an estimate of the rest
-  kJoinIssue = 30,   // of two states joined: an estimate
-  kJoinClocks = 40,  // four at once: a division and what depends on it
-  kRingClocks = 1100, // until a block of k has landed in the ring, all SMs loading
-  kLoopRegisters = 38, // of a thread, besides sums, fragments and addresses
-  kAtOnce = 4,       // rows of outputs that a thread of the epilogue reads for (lib/epilogue.cuh)
-  kSumsAtOnce = 16,  // blocks' states that the last one loads for a column: 8 of three words
-  kFewSums = 48,     // of blocks, to be loaded at once: less than to meet again takes
-  kManyParts = 12,   // of k: their sums are added in groups
-  kAcrossRegisters = 16, // of an operand whose floats are read singly
-  kWalkRegisters = 48    // to write a tile while the next one is loaded: with 16, some spilled
+  // instructions of a warp
+  kSetupIssue = 130,  // before the loop: coordinates of the tile's rows and columns
+  kLoopIssue = 28,    // per block of k: waits, stages, branches
+  kCopyIssue = 5,     // per asynchronous copy (a 64-bit addition counts twice)
+  kTapIssue = 4,      // per copy: looks up the filter tap and whether it is inside
+  kOutputIssue = 9,   // per output in the epilogue: staged, read, converted, stored
+  kKeptIssue = 1,     // per output of an epilogue in registers (counted in SASS)
+  kExchangeIssue = 2, // per output exchanged with a neighbouring lane (by hand)
+  kRowsIssue = 28,    // per word of 8 columns, reduced over the rows of a warp (by hand)
+  kRunIssue = 6,      // per output added to a run of a column's moments (by hand)
+  kStateIssue = 15,   // per output added to a row's statistics (SASS, minus an estimate)
+  kJoinIssue = 30,    // per pair of accumulators combined (estimate)
+  // clocks
+  kJoinClocks = 40,   // combining four accumulators: a division and its dependents
+  kRingClocks = 1100, // latency of a block of k, all SMs loading
+  // registers of a thread
+  kLoopRegisters = 38,   // besides accumulators, fragments and addresses
+  kAcrossRegisters = 16, // per operand whose floats are read singly
+  kWalkRegisters = 48,   // persistent: to store a tile while loading the next; 16 spilled
+  // counts
+  kAtOnce = 4,      // rows of outputs that an epilogue thread loads for (lib/epilogue.cuh)
+  kSumsAtOnce = 16, // accumulators of blocks that the last block loads per column; 8 of 3 words
+  kFewSums = 48,    // up to this many blocks combine in one stage, which is faster than two
+  kManyParts = 12   // from this many splits of k on they are summed in two stages
 };
 
-static const double kTurn = 2.5,   // clocks between two instructions of a warp
-    kTurnAcross = 4; // where both operands lie across k: fitted to filter gradients in 16 bits
+static const double kTurn = 2.5;   // clocks between two instructions of a warp
+static const double kTurnAcross = 4; // if both operands run across k; fitted to 16-bit wgrad
 
-// ---- what a block needs -------------------------------------------------------------------------
+// ---- resources of a block ---------------------------------------------------------------------
 
 int tile_tap_bytes(const Product *p) {
   int64_t block = kRowBytes / p->size;
   return p->tap_run ? (int)(round_up(p->longest, block) / p->tap_run) * kTapBytes : 0;
 }
 
-// Rows of a whose places stand in a table: as many as threads load at once, several times.
+// Rows of a whose coordinates are tabulated: a multiple of the rows that all threads load at once.
 static int table_rows(const Tile *t) {
   return (int)round_up(t->m, tile_threads(t) * 16 / kRowBytes);
 }
 
-// Of a block for one tile.
+// Shared memory of a block that processes one tile.
 static int smem_of_one(const Tile *t, const Product *p) {
   int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
   int tables = p->tap_run ? tile_tap_bytes(p) + table_rows(t) * kTapBytes : 0;
@@ -67,13 +70,13 @@ double tile_warps(const Tile *t) {
   return tile_threads(t) / (double)kWarp;
 }
 
-// How many copies fill a chunk of an operand.
+// Copies per 16-byte chunk of an operand.
 static int pieces(const Operand *o, int size) {
   return o->piece ? 16 / size / o->piece : 1;
 }
 
-// Registers that an operand of `rows` rows needs: `words` for each row that a thread loads, some
-// where chunks come in pieces, and where each float is that is read across k.
+// Address registers of an operand: `words` per row that a thread loads; 14 for copies below 16
+// bytes; one per two rows for tf32 operands read across k.
 static int64_t address_registers(const Operand *o, int size, int rows, int words, const Tile *t,
                                  int warp_rows) {
   int64_t loads = ceil_div(rows * kRowBytes / 16, tile_threads(t));
@@ -96,10 +99,9 @@ int tile_column_words(const Group *g) {
   return found ? state_words(g) : 0;
 }
 
-// Would the sums, one step's fragments, the addresses (pointers, with a's the taps that miss the
-// image) and 38 more to compute with not fit? With 38, none of the tiles tried spills; where states
-// of columns have more than two words, with 16 more: without, a tile of 112 x 128 did; in TF32 it
-// does, too, where rows or columns are no whole tiles.
+// True if accumulators, fragments, addresses and kLoopRegisters exceed the limit. Empirical: with
+// these 38 no tile tried spills, except for column accumulators of more than two words (16 more: a
+// 112 x 128 tile did) and for TF32 with partial tiles (10 more).
 bool tile_spills(const Tile *t, const Product *p, const Group *g) {
   enum { kFewWords = 2, kOfStates = 16, kOfLimits = 10 };
   bool limits = p->size == 4 && (p->m % t->m || p->n % t->n);
@@ -107,7 +109,7 @@ bool tile_spills(const Tile *t, const Product *p, const Group *g) {
                               (tile_column_words(g) > kFewWords ? kOfStates : 0));
 }
 
-// Does the epilogue read tensors as large as the product?
+// Does the epilogue read tensors as large as the result?
 static bool reads_more(const Group *g, const Product *p) {
   for (int i = 0; i < g->ninputs; i++) {
     const Node *x = g->inputs[i];
@@ -117,9 +119,8 @@ static bool reads_more(const Group *g, const Product *p) {
   return false;
 }
 
-// The epilogue takes outputs from the registers that have them, where nothing else wants the tile:
-// no other parts of k, no twin; nor tensors to be read for states of columns, which would take more
-// registers than there are.
+// The epilogue runs on accumulator registers unless the tile must pass through shared memory: for
+// split-K, rotary pairs, or tensors read for column statistics, which need too many registers.
 bool tile_keeps(const Tile *t, const Product *p, const Group *g) {
   bool keeps = t->unit->keeps && t->splits == 1 && !(p->pair && group_statistic(g));
   for (int i = 0; i < g->ntails; i++) keeps = keeps && !g->tails[i].twin;
@@ -130,7 +131,7 @@ int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
   int registers = t->unit->registers(t), most = kMostRegisters;
   if (t->unit->tensor_cores && p->size == 4) // floats across k are read singly
     registers += kAcrossRegisters * (p->a.across + p->b.across);
-  // Each scheduler has its part of the registers, for whole warps.
+  // Registers are split between the schedulers and allocated by whole warps.
   int warps = arch->regs / kSchedulers / (kWarp * (registers < most ? registers : most));
   int by_regs = warps * kSchedulers / (tile_threads(t) / kWarp);
   int by_smem = arch->smem / (smem_of_one(t, p) + kSmemPerBlock);
@@ -141,23 +142,23 @@ double tile_count(const Tile *t, const Product *p) {
   return (double)(product_row_tiles(p, t->m) * ceil_div(p->n, t->n) * p->batch);
 }
 
-// Registers of a thread of a block that walks. Of few sums, as long as nothing is read beside them,
-// three for four are enough: none of the epilogues tried spilled.
+// Registers of a persistent thread. For few accumulators, if the epilogue reads no large tensor,
+// three per four accumulators suffice: no epilogue tried spilled.
 static int walk_registers(const Tile *t, const Product *p, const Group *g) {
   int more = kWalkRegisters, few = t->tm * t->tn / kWarp * 3 / 4;
   if (few < more && !reads_more(g, p)) more = few;
   return t->unit->registers(t) + more;
 }
 
-// The states of columns that the warps of a block have, of all its tiles: bytes of shared memory.
+// Shared memory for the column accumulators of a block's warps, in bytes.
 static int column_bytes(const Tile *t, const Group *g) {
   return tile_column_words(g) * tile_threads(t) / kWarp * t->n * 4;
 }
 
-// Blocks that find no room at first would begin where others end. Where operands are copied and
-// tiles alike, as many as have room take tile after tile, and load for the next while they write
-// one: if there are registers for both. Sums of columns are then those of a block's tiles, if these
-// have the same columns, and there is shared memory for them beside the ring.
+// Persistent kernel: launch one wave and loop over tiles, prefetching the next tile during the
+// epilogue. Requires copied operands, more tiles than resident blocks, and enough registers and
+// shared memory. Column sums are accumulated over a block's tiles, which must have the same
+// columns.
 bool tile_walks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   int per_sm = tile_blocks_per_sm(t, p, arch);
   bool alike = tile_keeps(t, p, g) && !group_statistic(g) && p->phases == 1,
@@ -191,7 +192,7 @@ int64_t tile_step(const Tile *t, const Product *p) {
   return t->unit->step / p->size;
 }
 
-// Blocks of k are whole but the last, which is multiplied in steps.
+// Blocks of k are whole, except the last, which is rounded up to steps.
 double tile_multiplies(const Tile *t, const Product *p) {
   int64_t step = tile_step(t, p);
   return tile_count(t, p) * t->m * t->n * (double)round_up(p->k, step);
@@ -206,12 +207,12 @@ double tile_depth(const Tile *t, const Product *p) {
 
 // ---- one block of k: clocks of an SM ------------------------------------------------------------
 
-// Both operands are written once and read by all that need them.
+// Both operands are written once, and read by all warps that need them.
 static double smem_clocks(const Tile *t) {
   return t->unit->smem(t) + (t->m + t->n) * kRowBytes / (double)kSmemRate;
 }
 
-// Instructions that bring `rows` rows of an operand to shared memory.
+// Instructions that load `rows` rows of an operand into shared memory.
 static double load_issue(const Operand *o, bool taps, int rows, int size) {
   double chunks = rows * (double)kRowBytes / 16 / kWarp;
   if (!o->piece) return chunks * 16 / size * kGatherIssue;
@@ -224,12 +225,12 @@ static double issue_clocks(const Tile *t, const Product *p) {
   return (tile_warps(t) * (t->unit->issue(t, p) + kLoopIssue) + loads) / kSchedulers;
 }
 
-// Clocks for each instruction of every warp of a block, alone on its SM.
+// Clocks per instruction of every warp of a block that is alone on its SM.
 static double turn_clocks(const Tile *t) {
   return fmax(tile_warps(t) / kSchedulers, kTurn);
 }
 
-// The instructions of one block of k, one after the other.
+// Latency of the instructions of one block of k.
 static double chain_clocks(const Tile *t, const Product *p) {
   double turn = p->a.across && p->b.across && p->size == 2 ? kTurnAcross : kTurn;
   return issue_clocks(t, p) * kSchedulers / tile_warps(t) * turn;
@@ -237,7 +238,7 @@ static double chain_clocks(const Tile *t, const Product *p) {
 
 // ---- the launch --------------------------------------------------------------------------------
 
-// The time of parts that overlap, but not quite: two equal ones cost a fifth more than one.
+// Time of overlapping parts: two equal ones cost a fifth more than one.
 double cost_together(const double *bounds, int count) {
   double sum = 0, most = 0;
   for (int i = 0; i < count; i++) most = fmax(most, bounds[i]);
@@ -285,8 +286,8 @@ int tile_part_counts(const Tile *t) {
   return groups > 1 ? groups + 1 : 1;
 }
 
-// Parts of k are written and read by one block of each group and one of each tile, once all have
-// arrived (a microsecond, assumed): in L2, and beyond half of it in DRAM.
+// Split-K: partial sums are written, and read by one block per group and one per tile after all
+// have arrived (a microsecond, assumed); in L2, beyond half of its size in DRAM.
 static double split_seconds(const Tile *t, double blocks, const Arch *arch) {
   if (t->splits == 1) return 0;
   int group = tile_part_group(t), groups = tile_part_counts(t) - 1;
@@ -296,12 +297,12 @@ static double split_seconds(const Tile *t, double blocks, const Arch *arch) {
          2 * sums / arch->l2_rate + 2 * spilled / arch->dram;
 }
 
-// Of columns that are reduced together: the last block of all of them joins one after the other.
+// Groups of columns reduced together (group norm): combined serially by the last block.
 static double together_clocks(const Tile *t, const Product *p, const Group *g) {
   int64_t together;
   group_dims_kept(g, NULL, &together);
   if (together == 1) return 0;
-  double lanes = 1, groups = (double)p->n / (double)together; // as lanes_of_group has it
+  double lanes = 1, groups = (double)p->n / (double)together; // as lanes_of_group
   while (2 * lanes <= kWarp && 2 * lanes * groups <= tile_threads(t) && 2 * lanes <= together)
     lanes *= 2;
   double own = ceil((double)together / lanes), turns = ceil(groups * lanes / tile_threads(t));
@@ -309,7 +310,7 @@ static double together_clocks(const Tile *t, const Product *p, const Group *g) {
          turns * (ceil(own / 4) * kLoadClocks + (own + log2(lanes)) * kJoinClocks);
 }
 
-// The last blocks to arrive load the states of columns of their group, and of all groups.
+// The last blocks to arrive load the column accumulators of their group, then of all groups.
 static double meeting_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   int blocks = tile_meeting(t, p, g, arch), groups = meeting_groups(blocks);
   if (!blocks) return 0;
@@ -317,7 +318,7 @@ static double meeting_clocks(const Tile *t, const Product *p, const Group *g, co
   return (groups ? 2 : 1) * kLastBlock + (double)loads * kLoadClocks + together_clocks(t, p, g);
 }
 
-// Until one block of k has been loaded: in the ring, or row after row where elements are computed.
+// Latency of loading one block of k: through the ring, or row by row for computed elements.
 static double load_clocks(const Tile *t, const Product *p) {
   int at_once = tile_threads(t) * 16 / kRowBytes;
   double rows = (p->a.piece ? 0 : ceil(t->m / (double)at_once)) +
@@ -325,12 +326,12 @@ static double load_clocks(const Tile *t, const Product *p) {
   return kRingClocks / (double)(t->stages - 1 - t->unit->in_flight) + kLoadClocks * rows;
 }
 
-// Statistics of rows: instructions of a block for those of its tile, and the clocks that the last
-// block of these rows needs for those of all tiles.
+// Row statistics: instructions of a block for its tile, and clocks of the last block of these rows
+// for combining all tiles.
 static double state_issue(const Tile *t, const Product *p, const Group *g) {
-  const double vector = 4; // columns of a thread, at the least
+  const double vector = 4; // least columns of a thread
   if (!group_statistic(g)) return 0;
-  double joined = tile_keeps(t, p, g) ? 4 * 2 : t->n / vector; // of four lanes, of threads
+  double joined = tile_keeps(t, p, g) ? 4 * 2 : t->n / vector; // over four lanes, or over threads
   return t->m * (t->n * kStateIssue + joined * kJoinIssue);
 }
 static double state_clocks(const Tile *t, const Product *p, const Group *g) {
@@ -341,7 +342,7 @@ static double state_clocks(const Tile *t, const Product *p, const Group *g) {
   return of_tile + of_all;
 }
 
-// Operations of maps on each output.
+// Operations of the epilogue's maps.
 static double output_flops(const Group *g, double outputs) {
   double flops = 0;
   for (int i = 0; i < g->nnodes; i++) {
@@ -352,20 +353,20 @@ static double output_flops(const Group *g, double outputs) {
   return flops;
 }
 
-// Operations that add an output to the states of its column, beside one for each word.
+// Operations that accumulate an output into its column, beyond one per word.
 static double column_flops(const Group *g) {
   double flops = 0;
   for (int i = 0; i < g->nnodes; i++) {
     if (!group_reduces_columns(g, g->nodes[i])) continue;
     const Op *op = g->nodes[i]->op;
     double one = op->acc->part[0].run ? kRunIssue : op->flops - 1;
-    if (one > flops) flops = one; // those of one value share their states
+    if (one > flops) flops = one; // accumulators of one value are shared
   }
   return flops;
 }
 
-// From the last block of k to the end: the outputs are computed with and written, before that
-// staged and read by neighbours where lanes do not keep them.
+// From the last block of k to the end: the epilogue's operations and stores and, unless outputs
+// stay in registers, staging through shared memory.
 static double finish_clocks(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   bool keeps = tile_keeps(t, p, g);
   double outputs = t->m * (double)t->n, all = (double)(p->batch * p->m * p->n), lanes = 8;
@@ -400,14 +401,14 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   c.dram = sched_dram_seconds(g, arch);
   double turn[] = {t->unit->serial(t, math), load_clocks(t, p), chain_clocks(t, p)};
   c.wait = rounds * ceil(depth) * cost_together(turn, 3) * clock;
-  // A block finds its place and fills its ring once, and ends once; later ones while others of
-  // their SM multiply. One that goes on with other tiles fills its ring while it multiplies.
+  // The first block sets up, fills its ring and finishes without overlap; later ones overlap with
+  // other blocks of the SM. A persistent block fills its ring while it multiplies.
   double begin = tile_setup_clocks(t) + kLoadClocks, end = finish_clocks(t, p, g, arch),
          later = tile_walks(t, p, g, arch) ? end : begin + end;
   c.fill = (begin + end + later * (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch) + state_clocks(t, p, g) * clock +
             meeting_clocks(t, p, g, arch) * clock;
-  // Without tensor cores the products are themselves what is issued.
+  // Without tensor cores, the multiplications are themselves issued instructions.
   double math_bound = t->unit->tensor_cores ? c.math : fmax(c.math, c.issue),
          issue_bound = t->unit->tensor_cores ? c.issue : 0;
   c.seconds = cost_together((double[]){math_bound, issue_bound, c.smem, c.l2, c.dram, c.wait}, 6) +

@@ -1,17 +1,16 @@
-// sched_first.c: products whose kernel begins with rows that would be a kernel before it, as of a
-// norm of the model's input, whose statistics no product before it can join (norms.c). All blocks
-// make them, job by job, write them where that kernel would, and wait until all are there
-// (lib/first.cuh): what a launch costs is saved, what waiting costs is paid. Meanwhile each block
-// loads what it reads of its right operand first.
+// sched_first.c: GEMM kernels with a fused normalisation prologue, for norms whose statistics no
+// preceding product can compute (norms.c), such as that of the model's input. All blocks compute
+// the rows, job by job, store them as the separate kernel would, and wait for all (lib/first.cuh):
+// this saves a launch and costs the wait, during which each block loads its first right operand.
 //
-// Kernels are joined when they have tiles, as it depends on these what is cheaper. The rows' group
-// stays one, with its own nodes and a tile for the product's threads: Group.first of the product.
+// Fusion is decided after tiles are chosen, since the cost depends on them. The rows' group
+// remains, with its own nodes and a tile for the product's threads, as Group.first of the product.
 #include "sched.h"
 
 #include <math.h>
 #include <string.h>
 
-// ---- what may be joined -------------------------------------------------------------------------
+// ---- legality ---------------------------------------------------------------------------------
 
 static bool reads(const Group *k, const Node *n) {
   for (; n; n = n->parent)
@@ -26,7 +25,7 @@ static bool reads_any(const Group *k, const Group *of) {
   return false;
 }
 
-// Does k change a state where it is that `rows` reads or is?
+// Does k update in place a state that `rows` reads or is?
 static bool changes_state(const Group *k, const Group *rows) {
   const Graph *g = k->graph;
   for (int i = 0; i < g->nupdates; i++) {
@@ -36,7 +35,7 @@ static bool changes_state(const Group *k, const Group *rows) {
   return false;
 }
 
-// Does a launch between the two wait for the rows, or change what they read?
+// Does a launch between the two depend on the rows, or change their inputs?
 static bool is_between(const Group *rows, const Group *product) {
   const Graph *g = product->graph;
   for (int i = rows->id + 1; i < product->id; i++)
@@ -44,7 +43,7 @@ static bool is_between(const Group *rows, const Group *product) {
   return false;
 }
 
-// Does k make n, or a part of it? n null: it does not.
+// Does k compute n (or NULL), or a part of it?
 static bool has_part(const Node *n, const Group *k) {
   bool found = n && n->group == k;
   for (int i = 0; n && n->placed && i < n->nin; i++) found = found || has_part(n->in[i], k);
@@ -56,24 +55,24 @@ static int pointers(const Group *k) {
 }
 
 static const char *legal_first(const Group *rows, const Group *product) {
-  enum { kRegisters = 50 }; // 38 that a product has in any case, and 12: with 8, one tile spilled
+  enum { kRegisters = 50 }; // 38 that a product needs anyway, and 12: with 8, one tile spilled
   Product p = contract_product(product);
   if (!rows->tile.together)
-    return "its rows lie across memory, which blocks of a product do not make";
-  if (has_part(p.b.base, rows)) return "both operands of the product are of these rows";
-  if (is_between(rows, product)) return "another kernel between them reads it, or changes a state";
+    return "its rows are strided in memory, which a product's prologue does not support";
+  if (has_part(p.b.base, rows)) return "both operands of the product read these rows";
+  if (is_between(rows, product)) return "a kernel between them reads it or changes a state";
   if (changes_state(rows, rows) || changes_state(product, rows))
-    return "a state is changed where it is";
+    return "a state is updated in place";
   if (!tile_leaves(&product->tile, &p, kRegisters))
-    return "the tile of the product takes all registers";
+    return "the product's tile leaves no registers";
   if (pointers(rows) + pointers(product) >= kMostPointers)
-    return "together they have more pointers than a kernel may have";
+    return "the combined kernel would have too many pointers";
   return NULL;
 }
 
-// ---- what pays ----------------------------------------------------------------------------------
+// ---- cost -------------------------------------------------------------------------------------
 
-// Not where a block might begin its second tile with the ring still to be filled.
+// Not if a block might begin its second tile with an empty ring.
 bool first_loads_early(const Group *product, const Arch *arch) {
   Product p = contract_product(product);
   const Tile *t = &product->tile;
@@ -82,9 +81,8 @@ bool first_loads_early(const Group *product, const Arch *arch) {
          (!tile_walks(t, &p, product, arch) || blocks >= t->stages - 1 - t->unit->in_flight);
 }
 
-// Seconds until all blocks know that the rows are there: the first job's number, and as long as the
-// last block of a tile takes to know that it is. Meanwhile a block finds its place, and of what it
-// loads first, its right operand is there.
+// Seconds until all blocks know that the rows are complete: the first job number, and detecting the
+// last arrival. Meanwhile a block sets up and loads its first right operand.
 static double waiting_seconds(const Group *product, const Arch *arch, double jobs_of_block) {
   const Tile *t = &product->tile;
   double clocks = kLoadClocks + kLastBlock + jobs_of_block * kBarrierClocks;
@@ -93,7 +91,7 @@ static double waiting_seconds(const Group *product, const Arch *arch, double job
   return (clocks - early) / (arch->clock * 1e9);
 }
 
-// What both are as one kernel: the terms of both, a launch less.
+// The tile of the fused kernel: the terms of both, minus a launch.
 static Tile joined_tile(const Group *product, const Cost *rows, double waiting) {
   Tile made = {0}, t = product->tile;
   cost_note(&made, rows);
@@ -125,9 +123,9 @@ static void gather_borders(Group *product) {
     group_add_once(product->writes, &product->nwrites, product->outputs[i]);
 }
 
-// The symbol: the rows', then the product's without the scope that both are in.
+// The symbol: the rows', then the product's without their common scope.
 static const char *joined_name(const Group *product, const Group *rows) {
-  enum { kMost = 120 }; // bytes; a plan takes 200
+  enum { kMost = 120 }; // bytes; a plan allows 200
   Graph *g = product->graph;
   size_t scope = strlen(g->model) + 2;
   for (size_t i = scope; rows->name[i] && rows->name[i] == product->name[i]; i++)
@@ -136,7 +134,7 @@ static const char *joined_name(const Group *product, const Group *rows) {
   return names_take(g->symbols, arena_printf(g->arena, "%.*s", kMost, both));
 }
 
-// Its layer stays the product's.
+// The layer name stays the product's.
 static void join(Group *product, Group *rows) {
   enum { kCounts = 3 };
   Arena *arena = product->graph->arena;
@@ -150,9 +148,10 @@ static void join(Group *product, Group *rows) {
   product->ops = arena_printf(arena, "%s+%s", rows->ops, product->ops);
 }
 
-static const double kNoWorse = 1.04; // what the model cannot tell from as good: one kernel less
+// fuse up to this factor: equal to the model, and one kernel less
+static const double kNoWorse = 1.04;
 
-// Joins the rows of the product's left operand, if that is cheaper; why not, by their value.
+// Fuses the rows of the product's left operand if that is cheaper; else notes why.
 static void join_first(Group *product, const Arch *arch) {
   Product p = contract_product(product);
   Node *base = (Node *)p.a.base;
@@ -163,17 +162,17 @@ static void join_first(Group *product, const Arch *arch) {
   Tile alone = rows->tile, joined;
   Cost cost;
   if (!reason && !row_cut_inside(rows, arch, &product->tile, &cost))
-    reason = "its rows are longer than a warp keeps in registers";
+    reason = "its rows are too long for a warp's registers";
   if (!reason) {
     double at_once = fmin((double)product->tile.grid[0], (double)arch->sms * product->tile.blocks);
     double jobs = ceil((double)ceil_div(rows->tile.grid[0], rows->tile.runs) / at_once);
     joined = joined_tile(product, &cost, waiting_seconds(product, arch, jobs));
     if (joined.seconds >= (alone.seconds + product->tile.seconds) * kNoWorse)
-      reason = "the product would wait longer for its rows than a launch takes";
+      reason = "the product would wait longer for its rows than a launch costs";
   }
   if (reason) {
     rows->tile = alone;
-    if (!base->kept) base->kept = reason; // what keeps scores in memory says more
+    if (!base->kept) base->kept = reason; // a reason for scores in memory is more informative
     return;
   }
   product->tile = joined;

@@ -1,4 +1,4 @@
-// sched_heads.c: rows of heads that a kernel of their own computes (heads.c): lanes that share one.
+// sched_heads.c: a separate kernel for rows of attention heads (heads.c): lanes per row.
 #include "sched.h"
 
 #include <math.h>

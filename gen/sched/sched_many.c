@@ -1,6 +1,6 @@
-// sched_many.c: reductions of several whole tensors in one launch. Blocks have so many elements
-// each, those of a tensor one after the other; the last block to arrive joins what all have left,
-// a warp for each tensor in turn.
+// sched_many.c: reductions of several whole tensors in one launch. Blocks have equal numbers of
+// elements, tensors follow one another; the last block to arrive combines all partial results, a
+// warp per tensor.
 #include "sched.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static int64_t elements_of(const Group *part) {
   return type_count(&bundle_reduction(part)->in[0]->type);
 }
 
-// Loads one after the other in the last block, whose warps read the states of their tensors.
+// Dependent loads of the last block, whose warps read the accumulators of their tensors.
 static double joined_steps(const Group *g) {
   double loads = 0;
   for (int i = 0; i < g->nparts; i++) loads += ceil((double)g->parts[i]->tile.grid[0] / kWarp);

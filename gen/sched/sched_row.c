@@ -1,15 +1,14 @@
-// sched_row.c: rows that a block goes over in sweeps: how many threads a row has, and where the
-// values stay that later sweeps need: in registers, in shared memory, or nowhere, so that each
-// sweep reads the row again.
+// sched_row.c: rows that a block processes in sweeps: threads per row, and where values needed by
+// later sweeps stay: registers, shared memory, or nowhere (each sweep reads the row again).
 #include "sched.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
-// ---- what sweeps keep, and what they read again ------------------------------------------------
+// ---- values kept between sweeps, and reads ----------------------------------------------------
 
-// The most values of a row that wait between two sweeps.
+// The largest number of a row's values that are live between two sweeps.
 static int row_waiting(const Group *g, int sweeps) {
   int most = 0;
   for (int p = 0; p + 1 < sweeps; p++) {
@@ -39,7 +38,7 @@ int row_values(const Group *g, int sweeps, const Node **values) {
   return count;
 }
 
-// The sweep that has n at hand first, if it is one that stays.
+// The first sweep that loads or computes n.
 static int first_sweep(const Group *g, const Node *n) {
   int first = n->sweep;
   if (n->group == g) return first;
@@ -54,10 +53,10 @@ typedef struct Reading {
   const Group *g;
   const Node *values[kMostRowValues];
   int nvalues;
-  uint64_t kept; // of them
+  uint64_t kept; // bits of values
   int sweep;
-  int *seen;  // by node of the group, then by input: the last sweep that had it, from 1
-  int *times; // by input: sweeps that read it
+  int *seen;  // by node, then by input: the last sweep that read it, from 1
+  int *times; // by input: number of sweeps that read it
 } Reading;
 
 static int place_of(const Node *n, Node *const *list, int count) {
@@ -72,12 +71,12 @@ static bool at_hand(const Reading *r, const Node *n) {
   return false;
 }
 
-// Computes n of what the sweep has at hand, as the emitted kernel does.
+// Counts the reads of computing n in this sweep, as the emitted kernel does.
 static void compute(Reading *r, const Node *n) {
   const Group *g = r->g;
   bool ours = n->group == g;
   int input = ours ? 0 : place_of(n, g->inputs, g->ninputs);
-  if (!ours && input == g->ninputs) return; // a number, an index
+  if (!ours && input == g->ninputs) return; // a constant or an index
   int *seen = &r->seen[ours ? place_of(n, g->nodes, g->nnodes) : g->nnodes + input];
   if (*seen == r->sweep + 1 || at_hand(r, n)) return;
   *seen = r->sweep + 1;
@@ -113,7 +112,7 @@ RowReads row_reads(const Group *g, int sweeps, uint64_t kept) {
     const Node *n = g->inputs[i];
     int times = r.times[i];
     reads.count += times;
-    if (type_count(&n->type) < row) continue; // of other rows too: near at hand
+    if (type_count(&n->type) < row) continue; // shared by several rows: cached
     if (times > reads.most) reads.most = times;
     if (times > 1) reads.again += (times - 1) * sched_bytes_read(g, n);
   }
@@ -123,7 +122,7 @@ RowReads row_reads(const Group *g, int sweeps, uint64_t kept) {
 
 // ---- tiles --------------------------------------------------------------------------------------
 
-// Values that a block has room for, beside what a sweep takes itself.
+// Number of row values that fit into registers next to those of a sweep.
 static int fit_registers(const Group *g, const Arch *arch) {
   enum { kSweepRegisters = 40 };
   const Tile *t = &g->tile;
@@ -133,7 +132,7 @@ static int fit_registers(const Group *g, const Arch *arch) {
   return room > 0 ? room / (t->items * t->lanes) : 0;
 }
 
-static int value_bytes(const Tile *t) { // of all threads, in the types that are computed in
+static int value_bytes(const Tile *t) { // of all threads, in compute dtypes
   return t->items * t->lanes * t->threads * 4;
 }
 
@@ -149,7 +148,8 @@ static int count_bits(uint64_t set) {
   return count;
 }
 
-// The `room` values, of `count`, that leave the fewest reads, of the input read most often first.
+// Chooses `room` of `count` values to keep such that reads are fewest, then those of the most read
+// input.
 static uint64_t choose_values(const Group *g, int sweeps, int count, int room) {
   enum { kMostTried = 8 }; // of the values, in the order of sweeps
   uint64_t best = 0;
@@ -170,9 +170,9 @@ static uint64_t lowest(uint64_t set, int count) {
   return some;
 }
 
-// Where the values stay: all in registers; else those that spare most reads, in shared memory if
-// `shared`. Some of them stay in registers only where these are few: a sweep that reads the rest
-// again takes more itself.
+// Where values stay: all in registers; else those that save most reads, in shared memory if
+// `shared`. Only few stay in registers in that case, since a sweep that reads the rest again needs
+// more registers.
 static void place_values(Group *g, const Arch *arch, int sweeps, bool shared) {
   Tile *t = &g->tile;
   const Node *values[kMostRowValues];
@@ -186,15 +186,15 @@ static void place_values(Group *g, const Arch *arch, int sweeps, bool shared) {
   t->smem = count_bits(t->shared) * value_bytes(t);
 }
 
-// Of a long row all accesses one by one would be text that the instruction cache does not hold.
+// Fully unrolled long rows would exceed the instruction cache.
 int row_unrolled(const Tile *t, bool again) {
   enum { kFew = 16, kMostElements = 64 }; // accesses; elements of a thread
-  if (t->kept & ~t->shared) return t->items; // what stays in registers has places known beforehand
+  if (t->kept & ~t->shared) return t->items; // values in registers need static indices
   if (again || t->shared) return t->items < kFew ? 1 : 4;
   return t->items * t->lanes > kMostElements ? 8 : t->items;
 }
 
-// Bytes that are read from DRAM again: rows under way that the second-level cache does not hold.
+// Bytes read again from DRAM: resident rows that exceed L2.
 static double missed_bytes(const Group *g, const Arch *arch, double again, double blocks) {
   const Tile *t = &g->tile;
   int64_t rows = type_count(&g->anchor->type);
@@ -204,7 +204,7 @@ static double missed_bytes(const Group *g, const Arch *arch, double again, doubl
   return under_way > (double)arch->l2 ? again * (1 - (double)arch->l2 / under_way) : 0;
 }
 
-// What a tile of t->rows rows with so many threads each would cost; at_once: as Stream has it.
+// Cost of a tile of t->rows rows with per_row threads each; at_once: Stream.at_once.
 static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool shared,
                      double at_once) {
   enum { kInFlight = 8 }; // accesses
@@ -229,7 +229,7 @@ static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool s
   return stream_cost(&s, g, arch);
 }
 
-// The cheaper of both places, where there are values that registers do not hold.
+// The cheaper of registers and shared memory, if registers do not hold all values.
 static Cost row_cost_least(Group *g, const Arch *arch, int per_row, int sweeps) {
   Cost plain = row_cost(g, arch, per_row, sweeps, false, 0);
   if (row_waiting(g, sweeps) <= fit_registers(g, arch)) return plain;
@@ -240,8 +240,7 @@ static Cost row_cost_least(Group *g, const Arch *arch, int per_row, int sweeps) 
   return plain;
 }
 
-// Rows across memory: neighbouring threads have neighbouring rows, as many as fill a sector at
-// least.
+// Strided rows: neighbouring threads have neighbouring rows, at least a sector's worth.
 static void choose_across(Group *g, const Arch *arch, int sweeps) {
   enum { kMostOfBlock = 512, kLeastOfBlock = 64, kMostRows = 32 }; // threads; rows
   Tile *t = &g->tile, best = {.seconds = INFINITY};
@@ -257,7 +256,7 @@ static void choose_across(Group *g, const Arch *arch, int sweeps) {
   *t = best;
 }
 
-// Rows that a part of a warp goes over in one access each, so many in a block.
+// Short rows: part of a warp reads a row in one access each; several rows per block.
 static void choose_short(Group *g, const Arch *arch, int per_row, int sweeps) {
   enum { kMostOfBlock = 256 };
   Tile *t = &g->tile, best = {.seconds = INFINITY};
@@ -270,7 +269,7 @@ static void choose_short(Group *g, const Arch *arch, int per_row, int sweeps) {
 }
 
 bool row_cut_inside(Group *g, const Arch *arch, const Tile *in, Cost *cost) {
-  enum { kJobsOfBlock = 4 }; // where there are many: blocks that began late have fewer
+  enum { kJobsOfBlock = 4 }; // if there are many: late blocks get fewer
   Tile *t = &g->tile;
   const Type *full = &g->anchor->in[0]->type;
   int64_t rows = type_count(&g->anchor->type);
@@ -279,19 +278,20 @@ bool row_cut_inside(Group *g, const Arch *arch, const Tile *in, Cost *cost) {
   *t = (Tile){.together = true, .lanes = t->lanes, .blocks = in->blocks};
   while (per_row < kWarp && per_row < ceil_div(type_count(full) / rows, t->lanes)) per_row *= 2;
   t->rows = in->threads / per_row;
-  double room = (double)arch->sms * in->blocks, jobs = (double)ceil_div(rows, t->rows); // of a run
+  // a job is a run of rows
+  double room = (double)arch->sms * in->blocks, jobs = (double)ceil_div(rows, t->rows);
   double at_once = fmin(fmin(room, jobs), (double)in->grid[0]);
   *cost = row_cost(g, arch, per_row, sweeps, false, at_once);
   t->runs = (int)fmax(1, jobs / (kJobsOfBlock * at_once));
   return row_waiting(g, sweeps) <= fit_registers(g, arch);
 }
 
-// Rows along memory: as many threads for each as leave kPerThread accesses to each, and more where
-// that is much cheaper, as where elements take hundreds of instructions.
+// Contiguous rows: threads such that each has kPerThread accesses; more if much cheaper, as when an
+// element takes hundreds of instructions.
 static void choose_along(Group *g, const Arch *arch, int64_t accesses, int64_t rows, int sweeps) {
   enum { kPerThread = 8, kFewWords = 4 };
   const double much = 0.8;
-  // States that are more take registers that 1024 threads have not.
+  // Larger accumulators need registers that 1024 threads do not have.
   const int most_per_row = state_words(g) <= kFewWords ? 1024 : 512;
   Tile *t = &g->tile, best = {.seconds = INFINITY};
   int per_row = kWarp;

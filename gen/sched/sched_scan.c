@@ -1,15 +1,15 @@
-// sched_scan.c: scans: how many rows a block has, how many elements a thread has in flight, and
-// into how many parts a row is cut when there are too few rows for the GPU.
+// sched_scan.c: scans: rows per block, elements in flight per thread, and splits of a row if there
+// are too few rows for the GPU.
 #include "sched.h"
 
 #include <math.h>
 
 typedef struct Shape {
   int64_t rows, length;
-  int words; // 4-byte fields of a state
+  int words; // 4-byte words of an accumulator
 } Shape;
 
-// A tile of `columns` rows per block, each in `parts`; what it would cost.
+// Cost of a tile of `columns` rows per block, each in `parts` splits.
 static Cost scan_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch, int columns,
                       int64_t parts) {
   int per_row = t->threads / columns, owners = t->together ? per_row / kWarp : per_row;
@@ -23,11 +23,12 @@ static Cost scan_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch,
   Stream s = {.blocks = (double)t->grid[0], .threads = t->threads};
   s.elements = (double)x->rows * (double)x->length;
   s.vectors = s.elements / t->lanes * (g->ninputs * sweeps + g->noutputs);
-  // Each element is joined three times; a vector more five times across the warp, each state moved.
+  // Each element is combined three times; a vector five more times across the warp, moving each
+  // word.
   double across = t->together ? 5. * (1 + x->words) / t->lanes : 0;
   s.flops = g->flops / s.elements * (2 + sweeps) + across;
   s.steps = chunks * sweeps;
-  s.barriers = 2 * chunks + owners / 4.; // the sums of the owners are added one after the other
+  s.barriers = 2 * chunks + owners / 4.; // owners' sums are combined serially
   s.joined = t->splits > 1 ? ceil(t->splits / (double)per_row) : 0;
   double bytes = (double)g->bytes_read;
   s.missed = sweeps > 1 && bytes > (double)arch->l2 / 2 ? bytes : 0;
@@ -41,7 +42,8 @@ static void add_scratch(Group *g, const Shape *x) {
 }
 
 void sched_scan(Group *g, const Arch *arch) {
-  enum { kMostFlight = 32, kShort = 8 }; // words of a thread; elements that one thread has
+  // words of a thread; elements of a row that one thread processes
+  enum { kMostFlight = 32, kShort = 8 };
   Tile *t = &g->tile, best = {.seconds = INFINITY};
   const Node *n = g->anchor;
   const Type *in = &n->in[0]->type;

@@ -1,17 +1,17 @@
-// sched_scatter.c: rows added up by their ids: how many places and columns the table of a block
-// has, and into how many parts the ids are cut when there are too few tables for the GPU.
+// sched_scatter.c: rows added up by ids: places and columns of a block's table, and splits of the
+// ids if there are too few tables for the GPU.
 #include "sched.h"
 
 #include <math.h>
 
-// Instructions and clocks are estimates, which no GPU has confirmed.
+// Instructions and clocks are estimates, not measured.
 enum {
   kThreads = 256,
-  kItems = 4,      // ids of a thread, looked at together
-  kStaged = 2048,  // elements of rows that are read together
-  kLookIssue = 12, // instructions of an id: its place, and where it stands among those found
-  kAddIssue = 10,  // of a warp for a row that is added
-  kAddClocks = 70, // until it has been
+  kItems = 4,      // ids per thread, examined together
+  kStaged = 2048,  // elements of rows loaded together
+  kLookIssue = 12, // instructions per id: its place, and its rank among those found
+  kAddIssue = 10,  // of a warp, per row added
+  kAddClocks = 70, // latency of that
   kSector = 32,
   kMostParts = 1024
 };
@@ -24,8 +24,8 @@ static int64_t tables_of(const Tile *t, const Shape *x) {
   return x->batches * ceil_div(x->places, t->m) * ceil_div(x->width, t->n);
 }
 
-// A table of t->m places and t->n columns, of ids in `parts`; what it would cost. All ids are
-// looked at for each table; each row is read once, and added by one warp, or by several along it.
+// Cost of a table of t->m places and t->n columns, ids in `parts` splits. Each table examines all
+// ids; each row is read once and added by one warp, or by several along it.
 static Cost scatter_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch, int64_t parts) {
   int64_t chunk = kThreads * kItems;
   int warps = kThreads / kWarp, along = t->n > kWarp ? t->n / kWarp : 1;
@@ -35,7 +35,7 @@ static Cost scatter_cost(Tile *t, const Shape *x, const Group *g, const Arch *ar
   t->rows = (int)fmin(fmax(kStaged / t->n, 1), (double)chunk);
   t->smem = (int)(4 * (t->m * t->n + t->rows * t->n + chunk + kItems * warps) + kSmemLast);
   double tables = (double)tables_of(t, x), rows = (double)(x->batches * x->rows);
-  double looks = tables * (double)x->rows; // ids, by all tables
+  double looks = tables * (double)x->rows; // ids examined, over all tables
   t->grid[0] = (int64_t)tables * t->splits;
   double across = (double)ceil_div(x->width, t->n), found = rows * across / (double)t->grid[0];
   double chunks = ceil((double)t->part / (double)chunk), cells = (double)t->m * t->n;
@@ -44,9 +44,9 @@ static Cost scatter_cost(Tile *t, const Shape *x, const Group *g, const Arch *ar
   s.vectors = looks + s.elements + cells * s.blocks / 4;
   double adds = rows * across * along * kAddIssue * kWarp;
   s.flops = (looks * kLookIssue + adds + 4 * cells * s.blocks + g->flops) / s.elements;
-  double piece = fmax(4. * t->n, x->width > 1 ? kSector : 0); // bytes that a row's part moves
+  double piece = fmax(4. * t->n, x->width > 1 ? kSector : 0); // bytes moved per row and part
   s.again = (looks - rows) * 4 + rows * (across * piece - 4. * (double)x->width);
-  double added = found * along / warps * kAddClocks / kLoadClocks; // rows of a warp, in turn
+  double added = found * along / warps * kAddClocks / kLoadClocks; // rows of a warp, serially
   s.steps = chunks + fmin(chunks, found) + added;
   s.barriers = 2 * chunks + 2 * fmin(ceil(found / t->rows) + chunks, found);
   int joins = tile_part_group(t) + tile_part_counts(t) - 1;
@@ -78,7 +78,7 @@ void sched_scatter(Group *g, const Arch *arch) {
         cost_note(t, &c);
         if (c.seconds < best.seconds * (1 - 1e-9)) best = *t;
       }
-      if (t->m >= x.places) break; // one table has them all
+      if (t->m >= x.places) break; // one table holds all places
     }
     if (t->n >= x.width) break;
   }

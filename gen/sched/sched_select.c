@@ -1,5 +1,5 @@
-// sched_select.c: the largest elements of rows: how many warps share a row, and into how many parts
-// it is cut when there are too few rows for the GPU.
+// sched_select.c: top-k of rows: warps per row, and splits of a row if there are too few rows for
+// the GPU.
 #include "sched.h"
 
 #include <math.h>
@@ -10,11 +10,11 @@ typedef struct Shape {
 } Shape;
 
 enum {
-  kKeyIssue = 12,   // instructions of an element: its key, and whether it is large enough
-  kMergeIssue = 300 // of a warp: 32 keys sorted and merged; also clocks, one after the other
+  kKeyIssue = 12,   // instructions per element: its key, and comparing it
+  kMergeIssue = 300 // of a warp: 32 keys sorted and merged; also its latency in clocks
 };
 
-// How often a warp merges while it meets `count` elements in no order: of 32 that beat the best.
+// Expected merges of a warp over `count` elements in random order; it merges 32 that beat the best.
 static double merges(double count, int best) {
   if (count <= best) return ceil(count / kWarp);
   return (best + best * log(count / best)) / kWarp + 1;
@@ -49,8 +49,7 @@ static void add_scratch(Group *g, const Shape *x) {
   sched_scratch(g, "own_arrived", DtI32, counts);
 }
 
-// Rows across memory: a block has as many as neighbours fill a sector (of bytes, half of one), a
-// warp each.
+// Strided rows: as many per block as neighbours fill a sector (for bytes half of one), a warp each.
 static void across(Tile *t, const Type *in) {
   t->lanes = 1;
   t->rows = dtype_size(in->dtype) < 4 ? 16 : 8;
@@ -71,7 +70,7 @@ void sched_select(Group *g, const Arch *arch) {
     t->lanes = sched_divide_down(4, sched_lanes(g, length));
   else
     across(t, in);
-  t->items = t->lanes > 2 ? 2 : 4; // 8 keys of a thread are 16 registers
+  t->items = t->lanes > 2 ? 2 : 4; // 8 keys per thread need 16 registers
   int least = t->together ? 1 : t->rows, most = t->together ? t->threads / kWarp : t->rows;
   for (int columns = least; columns <= most; columns *= 2)
     for (int64_t parts = 1; parts == 1 || (parts <= 512 && parts * kWarp <= length); parts *= 2) {

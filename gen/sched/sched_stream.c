@@ -1,25 +1,24 @@
-// sched_stream.c: maps, reductions and windows: kernels that stream memory through their
-// threads. How each is cut, and what it would cost.
+// sched_stream.c: maps, reductions and windows: kernels that stream memory: tiles and cost.
 //
 // Bounds of a launch: DRAM, L2 (of the SMs that have blocks), shared memory and instructions of
-// what threads join, the issue of instructions, and the latency of the loads that wait for one
-// another; a grid too small for the GPU is slow by all but the first. Clocks are those of sched.h.
+// combining accumulators, instruction issue, and the latency of dependent loads; a grid too small
+// for the GPU is limited by all but the first. Clocks: cost.h.
 #include "sched.h"
 
 #include <math.h>
 
 enum {
-  kMostThreads = 2048, // of an SM
+  kMostThreads = 2048, // per SM
   kMostBlocks = 32,
-  kThreadIssue = 20, // instructions of a thread besides: indices, bounds, the store
-  kVectorIssue = 8,  // of one vector of elements: its place, the load, the conversion
-  // Clocks between two instructions of a warp; where they do not fit the instruction cache. On an
-  // H200 rows of 1024 floats took 2.8 us within a product, those of normal numbers, 4700
-  // instructions of a thread, 13 us, and 27 us as a kernel of their own.
+  kThreadIssue = 20, // instructions per thread: indices, bounds, the store
+  kVectorIssue = 8,  // per vector of elements: address, load, conversion
+  // Clocks between two instructions of a warp; the same if they exceed the instruction cache. On an
+  // H200 rows of 1024 floats took 2.8 us as a prologue of a product; those of normal random
+  // numbers, 4700 instructions per thread, 13 us, and 27 us as a separate kernel.
   kTurn = 5,
   kTurnFetched = 11,
   kCached = 2048, // instructions, of 16 bytes
-  kStateless = 16 // registers of a thread besides what it accumulates
+  kStateless = 16 // registers per thread besides accumulators
 };
 
 static int blocks_per_sm(const Stream *s, const Arch *arch) {
@@ -77,7 +76,7 @@ static void cost_elementwise(Group *g, const Arch *arch, double count, double ve
   cost_note(t, &c);
 }
 
-// Parts of a bundle have lanes of their own, and blocks one after the other.
+// Parts of a multi-tensor launch have their own vector width, and consecutive blocks.
 void sched_map(Group *g, const Arch *arch) {
   enum { kThreads = 256 };
   int nparts;
@@ -101,22 +100,22 @@ void sched_map(Group *g, const Arch *arch) {
   cost_elementwise(g, arch, count, vectors);
 }
 
-// Columns of the image that a row of a window's taps reads for `pixels` neighbouring outputs.
+// Image columns that a row of filter taps reads for `pixels` adjacent outputs.
 int window_columns(const Node *n, int pixels) {
   bool back = n->op->cls == OpContract && n->op->form == FormConvData;
   int64_t stride = back ? 1 : n->attr.stride[1];
   return (int)((pixels - 1) * stride + (node_window(n, 1) - 1) * n->attr.dilation[1] + 1);
 }
 
-// How many rows of taps are unrolled: what is multiplied then is as long as stays cached.
+// Filter rows unrolled: limited so that the text stays in the instruction cache.
 int window_rows_at_once(const Node *n, const Tile *t) {
   enum { kMostText = 1024 };
   int64_t rows = node_window(n, 0), one = node_window(n, 1) * t->items * t->lanes;
   return t->items > 1 && rows * one > kMostText ? 1 : (int)rows;
 }
 
-// May a thread have so many pixels? Their outputs, a row of weights and a column of the image are
-// in registers; they are to share what is loaded, and a row of outputs is to have as many.
+// Is this number of pixels per thread valid? Outputs, a row of weights and an image column are in
+// registers; pixels must share loads, and fit a row of outputs.
 static bool may_have_pixels(const Node *n, int lanes, int pixels) {
   enum { kMostHeld = 128 };
   const int64_t *stride = n->attr.stride;
@@ -128,21 +127,20 @@ static bool may_have_pixels(const Node *n, int lanes, int pixels) {
          window_columns(n, pixels) < pixels * kernel && n->type.dim[3] >= pixels;
 }
 
-// Instructions of a thread for its outputs, fitted to SASS for sm_90a of kernels of 3 x 3 to 7 x 7:
-// of a tap of one pixel (14 to 39 besides what each lane takes); of a column of the image, of a
-// weight, of what is added up.
+// Instructions of a thread, fitted to SASS for sm_90a of 3 x 3 to 7 x 7 kernels: per tap of one
+// pixel (14 to 39, without those per lane), per image column, per weight, per multiply-add.
 static double window_issue(const Node *n, const Tile *t) {
   enum { kTap = 30, kColumn = 12, kWeight = 3 };
   double lanes = t->lanes, rows = (double)node_window(n, 0), width = (double)node_window(n, 1);
   bool weighted = n->op->cls == OpContract;
-  double narrow = dtype_size(n->in[0]->type.dtype) == 2 ? lanes : 0; // each is made a float
+  double narrow = dtype_size(n->in[0]->type.dtype) == 2 ? lanes : 0; // converted to float
   if (t->items == 1) return rows * width * (kTap + lanes + narrow * (weighted ? 2 : 1));
   double column = kColumn + lanes + narrow, weight = weighted ? kWeight + narrow : 0;
   return rows * (window_columns(n, t->items) * column + width * (weight + t->items * lanes));
 }
 
 static void cost_window(Group *g, const Arch *arch) {
-  const double turn = 2.5; // of sums that do not wait for each other: as in contractions, assumed
+  const double turn = 2.5; // independent sums; as in contractions, assumed
   const Node *n = g->anchor;
   const Type *y = &n->type;
   Tile *t = &g->tile;
@@ -162,8 +160,7 @@ static void cost_window(Group *g, const Arch *arch) {
   cost_note(t, &c);
 }
 
-// Lanes of a window are channels: only where these are the innermost dimension. Neighbouring pixels
-// share most of what their windows read.
+// Vector lanes of a window are channels, if these are innermost. Adjacent pixels share most reads.
 void sched_window(Group *g, const Arch *arch) {
   enum { kMostPixels = 8, kFewLanes = 4 };
   Tile best = {0}, *t = &g->tile;
@@ -185,11 +182,11 @@ void sched_window(Group *g, const Arch *arch) {
 
 typedef struct Shape {
   int64_t outputs, reduced;
-  int words;           // of a state
-  int accesses;        // for an element: inputs, and outputs that it is stored in
-  int64_t run;      // of outputs: neighbours in memory, before the next element of theirs
-  int size;         // bytes of what is read of them, of the largest input
-  int64_t moved;    // bytes that are read, or stored as they are gone over
+  int words;           // words of an accumulator
+  int accesses;        // per element: inputs, and outputs stored during the pass
+  int64_t run;      // outputs contiguous in memory, before the next element of the same outputs
+  int size;         // bytes per element of the largest input
+  int64_t moved;    // bytes read, or stored during the pass
 } Shape;
 
 static int64_t kept_run(const Type *in, int64_t axes) {
@@ -209,18 +206,17 @@ static int largest_size(const Group *g) {
   return most ? (int)dtype_size(most->dtype) : 4;
 }
 
-// What the second-level cache moves for a block that reads so many neighbouring outputs' elements,
-// by what it reads. NOTE: sums of 411 MB by runs of 32 bytes took 155 us on an H200, of 205 MB by
+// Factor by which L2 traffic exceeds the bytes read, for a block that reads elements of this many
+// adjacent outputs. NOTE: sums of 411 MB in runs of 32 bytes took 155 us on an H200, of 205 MB in
 // runs of 16 bytes 97 us.
 static double line_share(const Shape *x, int64_t neighbours) {
   const double line = 128;
-  double all = (double)x->run / (double)neighbours; // no more than there is
+  double all = (double)x->run / (double)neighbours; // at least 1
   return fmax(1, fmin(all, line / (double)(neighbours * x->size)));
 }
 
-// What the threads that share outputs pay to join their states, of a thread: at each level a state
-// goes to shared memory, or to another lane, for every second thread, and all combine what they
-// read.
+// Cost per thread of combining accumulators of `rows` threads as a tree: at each level every second
+// thread moves one through shared memory or a shuffle, and all combine.
 static void cost_joins(Stream *s, const Group *g, const Shape *x, int rows) {
   double levels = log2(rows), states = g->tile.together ? 1 : g->tile.lanes, flops = 0;
   for (int i = 0; i < g->nnodes; i++)
@@ -229,12 +225,12 @@ static void cost_joins(Stream *s, const Group *g, const Shape *x, int rows) {
   s->joins = levels * states * (x->words * 2 + flops);
 }
 
-// Loads of a thread that has `count` vectors: runs of Tile.depth wait together, the rest each.
+// Dependent loads of a thread with `count` vectors: Tile.depth of them overlap.
 static double load_steps(const Tile *t, double count) {
   return floor(count / t->depth) + fmod(count, t->depth);
 }
 
-// A tile of `columns` threads over outputs, its elements in `parts`; what it would cost.
+// Cost of a tile with `columns` threads over outputs, elements in `parts` splits.
 static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch, int columns,
                         int64_t parts) {
   int rows = t->threads / columns, run = t->together ? t->lanes : 1;
@@ -254,7 +250,7 @@ static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arc
   s.barriers = t->together ? log2(rows / 32.) : log2(rows);
   if (!t->together)
     s.again = (double)x->moved * (line_share(x, (int64_t)columns * t->lanes) - 1);
-  if (t->splits > 1) { // states of parts are written and read
+  if (t->splits > 1) { // partial accumulators are written and read
     s.joined = ceil(t->splits / (double)rows);
     s.again += 8. * t->splits * (double)x->outputs * x->words;
   }
@@ -267,7 +263,7 @@ static void add_scratch(Group *g, const Shape *x) {
   sched_scratch(g, "own_arrived", DtI32, counts);
 }
 
-// The most lanes and accesses in flight that states of so many words leave registers and shared
+// The widest vectors and most accesses in flight that accumulators leave registers and shared
 // memory for.
 static void choose_lanes(Group *g, const Shape *x, int64_t run) {
   enum { kMostState = 32, kMostFlight = 64 }; // words of a thread
@@ -279,7 +275,7 @@ static void choose_lanes(Group *g, const Shape *x, int64_t run) {
 }
 
 void sched_reduce(Group *g, const Arch *arch) {
-  const double kOfParts = 1.05; // they take memory: only where they save more than the model errs
+  const double kOfParts = 1.05; // splits need memory: only if they gain more than the model's error
   Tile *t = &g->tile, best = {.seconds = INFINITY};
   Cost cost = {0};
   const Node *n = g->anchor;
@@ -302,11 +298,11 @@ void sched_reduce(Group *g, const Arch *arch) {
   choose_lanes(g, &x, in->dim[in->order[last]]);
   t->threads = 256;
   while (t->threads > 32 && t->threads * (t->together ? 1 : t->lanes) * x.words > 8192)
-    t->threads /= 2; // 32 KiB of shared memory
+    t->threads /= 2; // limit shared memory to 32 KiB
   int most = t->together ? t->threads / 32 : t->threads;
   for (int columns = 1; columns <= most && columns <= t->threads; columns *= 2)
     for (int64_t parts = 1; parts <= 4096 && parts <= x.reduced; parts *= 2) {
-      if (x.reduced / parts > INT32_MAX) continue; // a part is counted in 31 bits
+      if (x.reduced / parts > INT32_MAX) continue; // elements of a part are counted in 31 bits
       Cost c = reduce_cost(t, &x, g, arch, columns, parts);
       cost_note(t, &c);
       if (t->splits > 1) t->seconds *= kOfParts;

@@ -1,34 +1,34 @@
-// sched_units.c: what multiplies the tiles of a product. All that tells one unit from another is in
-// its record, at the end of its part of this file: where it may be used, the cuts to try, what a
-// thread needs, and what one block of k costs in clocks and instructions. A new unit is a part of
-// this file, a pointer in its last line, and templates/lib/NAME.cuh, its device code.
+// sched_units.c: the units that multiply tiles: fp32 FMA, mma.sync, wgmma. A unit's record, at the
+// end of its section, holds all its properties: where it is legal, tile shapes to try, registers,
+// and the clocks and instructions of a block of k. To add a unit: a section, a pointer in the last
+// line, and templates/lib/NAME.cuh.
 //
-// Registers are fitted to what ptxas takes; instructions are counted in SASS for sm_90a. From
-// microbenchmarks: an mma takes 33 clocks from operands to sums, ldmatrix 30 (A100, arXiv
-// 2206.02874); mma.sync reaches 62 % of Hopper's tensor peak, which is wgmma's (arXiv 2402.13499).
+// Registers are fitted to ptxas; instructions are counted in SASS for sm_90a. Microbenchmarks:
+// latency of mma 33 clocks, of ldmatrix 30 (A100, arXiv 2206.02874); mma.sync reaches 62 % of
+// Hopper's tensor peak, which is wgmma's (arXiv 2402.13499).
 #include "sched.h"
 
 #include <math.h>
 
-// Parts of each of the steps of k that a warp multiplies: mmas, or outputs of a lane.
+// Fragments of a step of k per warp: mmas, or outputs per lane.
 typedef struct Parts {
   double rows, columns;
 } Parts;
 
-static int sums_of(const Tile *t) { // of a thread
+static int sums_of(const Tile *t) { // accumulators per thread
   return t->tm * t->tn / kWarp;
 }
 
-static int steps_of(const Tile *t) { // in a block of k
+static int steps_of(const Tile *t) { // steps per block of k
   return kRowBytes / t->unit->step;
 }
 
-// Loads of an operand's float: four for every one where floats lie across k and are read singly.
+// Loads per float of an operand: four if floats across k are read singly.
 static double reads_of(const Operand *o, const Product *p) {
   return p->size == 4 && o->across ? 4 : 1;
 }
 
-// The clocks of one step on one scheduler's units.
+// Clocks of one step on the units of one scheduler.
 static double step_clocks(const Tile *t, double math_clocks) {
   return math_clocks / tile_warps(t) * kSchedulers / steps_of(t);
 }
@@ -54,11 +54,11 @@ static int fma_registers(const Tile *t) {
   return sums_of(t) + 2 * t->tm + t->tn + 56;
 }
 
-static Parts fma_parts(const Tile *t) { // a warp's lanes are 4 x 8
+static Parts fma_parts(const Tile *t) { // a warp is 4 x 8 lanes
   return (Parts){t->tm / 4., t->tn / 8.};
 }
 
-// 16 bytes a lane in four turns, or four times one float where they lie across k.
+// A lane reads 16 bytes in four cycles, or four single floats if they run across k.
 static double fma_smem(const Tile *t) {
   Parts s = fma_parts(t);
   return tile_warps(t) * steps_of(t) * 4 * (s.rows + s.columns);
@@ -70,7 +70,7 @@ static double fma_issue(const Tile *t, const Product *p) {
   return steps_of(t) * (reads + s.rows * s.columns * 4);
 }
 
-// The barrier, the first operands, then a step after the other: its operands, its sums.
+// Barrier, first operands, then steps one after the other: operands, multiply-adds.
 static double fma_serial(const Tile *t, double math_clocks) {
   double chain = kReadClocks + step_clocks(t, math_clocks);
   return kBarrierClocks + kReadClocks + steps_of(t) * chain;
@@ -106,7 +106,7 @@ static const Cut mma_cuts[] = {
     {32, 32, 16, 16},
     {16, 64, 16, 16},
     {128, 16, 32, 16},
-    // Swapped (lib/mma.cuh): maps of 7 x 7, 14 x 14 or 28 x 28 are nearly whole tiles of 56 rows.
+    // Swapped layout (lib/mma.cuh): images of 7 x 7, 14 x 14 or 28 x 28 fill tiles of 56 rows well.
     {112, 128, 56, 64},
     {112, 128, 56, 32},
     {112, 64, 56, 32},
@@ -125,31 +125,32 @@ static double mma_rate(const Arch *arch, int size) {
   return (size == 4 ? arch->tf32 : arch->tensor16) * arch->mma_share;
 }
 
-static int mma_registers(const Tile *t) { // twice the sums and some
+static int mma_registers(const Tile *t) { // twice the accumulators and some
   return 64 + 2 * sums_of(t);
 }
 
-static int mma_fragments(const Tile *t, int size) { // TF32 twice: they are rounded
+// TF32: two copies, because operands are rounded
+static int mma_fragments(const Tile *t, int size) {
   return (t->tm + t->tn) / 4 * size / 2;
 }
 
 static Parts mma_parts(const Tile *t) {
-  bool swapped = t->tm % 16 != 0; // 16 outputs of an mma lie along n
+  bool swapped = t->tm % 16 != 0; // the 16 outputs of an mma run along n
   return (Parts){(swapped ? t->tn : t->tm) / 16., (swapped ? t->tm : t->tn) / 8.};
 }
 
-static double mma_smem(const Tile *t) { // by ldmatrix, at the port's rate
+static double mma_smem(const Tile *t) { // by ldmatrix, at full bandwidth
   return tile_warps(t) * (t->tm + t->tn) * kRowBytes / kSmemRate;
 }
 
 static double mma_issue(const Tile *t, const Product *p) {
   Parts s = mma_parts(t);
   double reads = s.rows * reads_of(&p->a, p) + ceil(s.columns / 2) * reads_of(&p->b, p);
-  double rounds = p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // to TF32
+  double rounds = p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // rounding to TF32
   return steps_of(t) * (reads + s.rows * s.columns + rounds);
 }
 
-// The barrier, the first operands, then the sums of each step, which wait for those before.
+// Barrier, first operands, then the mmas of each step, which depend on those before.
 static double mma_serial(const Tile *t, double math_clocks) {
   double chain = fmax(kMmaClocks, step_clocks(t, math_clocks));
   return kBarrierClocks + kReadClocks + steps_of(t) * chain;
@@ -172,9 +173,9 @@ const Unit unit_mma = {.name = "mma",
 // ---- wgmma: four warps on tensor cores, which read shared memory --------------------------------
 
 enum {
-  kGroupRows = 64, // of one product of a warp group: 16 of each warp
+  kGroupRows = 64, // of one wgmma: 16 per warp
   kWarpRows = 16,
-  kGroupIssue = 6 // instructions for it: two descriptors, the product
+  kGroupIssue = 6 // two descriptors, the instruction
 };
 
 // A warp's tile is as wide as the block's.
@@ -184,8 +185,8 @@ static const Cut wgmma_cuts[] = {
     {128, 64, 16, 64},   {64, 128, 16, 128},  {64, 64, 16, 64},
 };
 
-// Where a phase has no k, ptxas lets each product of a warp group wait for the one before. Only
-// tiles of 16 bits may be transposed.
+// If a phase has an empty k, ptxas serialises the wgmmas of a group. Only 16-bit tiles can be
+// transposed.
 static bool wgmma_legal(const Node *n, const Product *p, const Arch *arch) {
   for (int i = 0; i < p->phases; i++)
     if (!maps_count(&p->maps[i], AxisK)) return false;
@@ -206,7 +207,7 @@ static int wgmma_fragments(const Tile *t, int size) { // operands stay in shared
   return 0;
 }
 
-static double wgmma_smem(const Tile *t) { // for each 64 rows those of a, and all of b
+static double wgmma_smem(const Tile *t) { // per 64 rows those of a, and all of b
   return t->m / (double)kGroupRows * (kGroupRows + t->tn) * kRowBytes / kSmemRate;
 }
 
@@ -215,7 +216,7 @@ static double wgmma_issue(const Tile *t, const Product *p) {
   return steps_of(t) * (t->tm / (double)kWarpRows * kGroupIssue);
 }
 
-// The products of a group follow each other without a gap; the next block's follow these.
+// The wgmmas of a group follow without a gap, also across blocks of k.
 static double wgmma_serial(const Tile *t, double math_clocks) {
   return kBarrierClocks + math_clocks * kGroupRows / t->m * t->tm / kWarpRows;
 }

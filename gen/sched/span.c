@@ -1,10 +1,10 @@
-// span.c: interval arithmetic over the maps that make a score: what they can be over a tile of rows
-// and keys (lib/span.cuh does the same in kernels, where tensors are known).
+// span.c: interval arithmetic over the maps of a score: their range over a tile of rows and keys
+// (lib/span.cuh does the same in kernels, with the tensors' values).
 #include "sched.h"
 
 #include <math.h>
 
-enum { kMostWork = 4000 }; // nodes of one question
+enum { kMostWork = 4000 }; // nodes visited per query
 
 static const double kMost = 1e300; // finite, but unknown
 
@@ -13,11 +13,11 @@ Span span_any(void) {
 }
 
 bool span_is_open(Span s) {
-  enum { kLarge = 1000000000 }; // beyond its square nothing is known
+  enum { kLarge = 1000000000 }; // beyond its square nothing is assumed
   return s.lo < -(double)kLarge * kLarge && s.hi > (double)kLarge * kLarge;
 }
 
-static Span bounds(double lo, double hi) { // inf - inf is no bound
+static Span bounds(double lo, double hi) { // inf - inf: no information
   return isnan(lo) || isnan(hi) ? span_any() : (Span){lo, hi};
 }
 
@@ -112,13 +112,13 @@ bool span_rounds(Code code) {
 }
 
 static bool is_whole(Span s) {
-  enum { kExact = 1 << 24 }; // up to here floats hold all whole numbers
+  enum { kExact = 1 << 24 }; // floats represent all integers up to here
   return s.lo == floor(s.lo) && s.hi == floor(s.hi) && s.lo >= -kExact && s.hi <= kExact;
 }
 
-// What floats come to, where s is exact: a number that they do not hold is one near it.
+// The exact range s as computed in floats: integers beyond float precision are rounded.
 static Span near(Span s, Span a, Span b) {
-  const double share = 0x1p-21; // of some roundings
+  const double share = 0x1p-21; // relative error of some roundings
   if (is_whole(s) && is_whole(a) && is_whole(b)) return s;
   if (!isinf(s.lo)) s.lo -= fabs(s.lo) * share;
   if (!isinf(s.hi)) s.hi += fabs(s.hi) * share;
@@ -162,7 +162,7 @@ Span span_converted(Dtype from, Dtype to, Span s) {
   if (from == to) return s;
   if (to == DtBool) return truth(span_true(s), !span_false(s));
   if (to == DtF32) return near(s, s, s);
-  if (!span_holds(to, &least, &most)) return span_any(); // 16 bits, in which whole numbers round
+  if (!span_holds(to, &least, &most)) return span_any(); // 16-bit floats round integers
   Span cut = {trunc(s.lo), trunc(s.hi)};
   return cut.lo >= least && cut.hi <= most ? cut : (Span){least, most};
 }
@@ -175,7 +175,7 @@ bool span_follow(const Node *move, int *from) {
   if (move->op->form == MovePermute)
     for (int d = 0; d < in->rank; d++) from[move->attr.dims[d]] = d;
   if (move->op->form != MoveReshape) return move->op->form <= MoveSlice;
-  int o = 0; // the same dimensions, but for those of size 1
+  int o = 0; // dimensions other than those of size 1 must match
   for (int d = 0; d < in->rank; d++) {
     from[d] = -1;
     if (in->dim[d] == 1) continue;
@@ -186,7 +186,7 @@ bool span_follow(const Node *move, int *from) {
   return true;
 }
 
-// Of a value in memory its dtype is known, or how many rows a table has.
+// A stored value: its dtype or the size of a table bounds it.
 static Span in_memory(const Node *n) {
   if (n->type.dtype == DtBool) return (Span){0, 1};
   if (n->type.dtype == DtU8) return (Span){0, 255};
@@ -198,12 +198,12 @@ static Span in_memory(const Node *n) {
 typedef struct Walk {
   const Group *g;
   int work;
-  bool wraps; // the last map computed
+  bool wraps; // the last map computed may overflow
 } Walk;
 
 static Span span_at(Walk *w, const Node *n, const Span *at);
 
-// From where a roll takes these places: one piece, or it goes over the end.
+// Source range of a roll: one piece, or everything if it wraps around.
 static Span rolled_back(const Node *n, int d, Span at) {
   double size = (double)n->type.dim[d], by = (double)n->attr.dims[d];
   if (at.lo >= by) return (Span){at.lo - by, at.hi - by};

@@ -1,5 +1,5 @@
-// tuning.c: the file of measured tiles: read and checked (people edit it), asked by the scheduler,
-// extended by `nngen tune`.
+// tuning.c: the file of measured tiles: read and validated (users edit it), queried by the
+// scheduler, extended by `nngen tune`.
 #include "attend.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 enum { kSchema = 1 };
 
 struct Tuning {
-  json_t *root, *devices; // devices is part of root
-  const char *path;       // owned; null: made here
+  json_t *root, *devices; // devices is a part of root
+  const char *path;       // owned; NULL for an empty table
 };
 
 static json_t *must(json_t *value) {
@@ -44,7 +44,7 @@ typedef struct Reader {
   Error *err;
 } Reader;
 
-// The line on which each of the keys, one inside the other, stands.
+// Line of the innermost of the nested keys.
 static int line_of(const Reader *r, const char *const *keys, int count) {
   const char *at = r->text;
   for (int i = 0; i < count; i++) {
@@ -72,8 +72,7 @@ static int unknown_key(const Reader *r, const char *const *keys, int count,
   return wrong(r, keys, count, why);
 }
 
-// Keys and tiles are found by their text: one that tuning_problem or tuning_tile cannot have
-// written would be passed over in silence.
+// Validates keys and tiles by pattern: a misspelt one would never match and be ignored silently.
 static bool matches(const char *text, const char *pattern) {
   regex_t compiled;
   if (regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB)) die("bad pattern %s", pattern);
@@ -100,7 +99,7 @@ static bool is_tile(const char *text) {
 static int check_entry(const Reader *r, const char *device, const char *problem, json_t *entry) {
   static const char *const known[] = {"tile", "us", "us_cold", "model_us"};
   const char *keys[] = {"devices", device, problem, NULL};
-  if (!json_is_object(entry)) return wrong(r, keys, 3, "an entry is an object with a \"tile\"");
+  if (!json_is_object(entry)) return wrong(r, keys, 3, "expected an object with a \"tile\"");
   const char *key;
   json_t *value;
   json_object_foreach(entry, key, value) {
@@ -108,18 +107,18 @@ static int check_entry(const Reader *r, const char *device, const char *problem,
     int i = 0;
     while (i < 4 && strcmp(known[i], key)) i++;
     if (i == 4) return unknown_key(r, keys, 4, known, 4);
-    if (i == 0 && !json_is_string(value)) return wrong(r, keys, 4, "\"tile\" is a text");
+    if (i == 0 && !json_is_string(value)) return wrong(r, keys, 4, "\"tile\" must be a string");
     if (i == 0 && !is_tile(json_string_value(value)))
       return wrong(r, keys, 4,
-                   "this is no tile, as in \"64x32 warps 32x16 stages 4 parts 1\"; "
+                   "expected a tile, such as \"64x32 warps 32x16 stages 4 parts 1\"; "
                    "--explain KERNEL prints a kernel's entry");
     if (i > 0 && (!json_is_number(value) || json_number_value(value) < 0))
-      return wrong(r, keys, 4, "a time is a number of microseconds");
+      return wrong(r, keys, 4, "a time must be a number of microseconds");
   }
   if (!json_object_get(entry, "tile")) return wrong(r, keys, 3, "this entry has no \"tile\"");
   if (is_problem(problem)) return ExitOk;
   return wrong(r, keys, 3,
-               "this key is no problem, as in \"fp16 matmul 8x784 by 784x256 transposed\"; "
+               "expected a problem, such as \"fp16 matmul 8x784 by 784x256 transposed\"; "
                "--explain KERNEL prints a kernel's entry");
 }
 
@@ -127,7 +126,7 @@ static int check_root(const Reader *r, json_t *root) {
   static const char *const known[] = {"schema_version", "devices"};
   const char *keys[] = {NULL, NULL}, *key, *problem;
   json_t *value, *entry;
-  if (!json_is_object(root)) return wrong(r, keys, 0, "a tuning file is a JSON object");
+  if (!json_is_object(root)) return wrong(r, keys, 0, "a tuning file must be a JSON object");
   json_object_foreach(root, key, value) {
     keys[0] = key;
     if (strcmp(key, known[0]) && strcmp(key, known[1])) return unknown_key(r, keys, 1, known, 2);
@@ -138,10 +137,10 @@ static int check_root(const Reader *r, json_t *root) {
                  "schema_version must be 1: made by another nngen? run nngen tune again");
   json_t *devices = json_object_get(root, "devices");
   keys[0] = "devices";
-  if (!json_is_object(devices)) return wrong(r, keys, 1, "\"devices\" is an object");
+  if (!json_is_object(devices)) return wrong(r, keys, 1, "\"devices\" must be an object");
   json_object_foreach(devices, key, value) {
     keys[1] = key;
-    if (!json_is_object(value)) return wrong(r, keys, 2, "a device holds an object of problems");
+    if (!json_is_object(value)) return wrong(r, keys, 2, "a device must be an object of problems");
     json_object_foreach(value, problem, entry) {
       int code = check_entry(r, key, problem, entry);
       if (code) return code;
@@ -150,7 +149,7 @@ static int check_root(const Reader *r, json_t *root) {
   return ExitOk;
 }
 
-static char *read_text(const char *path) { // to be freed; null: errno says why
+static char *read_text(const char *path) { // free with free(); NULL: see errno
   FILE *file = fopen(path, "rb");
   char *text = NULL;
   size_t size = 0, got;
@@ -180,7 +179,8 @@ int tuning_read(const char *path, bool may_lack, Tuning **out, Error *err) {
     return ExitOk;
   }
   if (!text)
-    return err_set(err, ExitBadInput, "tuning file '%s': %s; nngen tune MODEL --tuning %s makes it",
+    return err_set(err, ExitBadInput,
+                   "tuning file '%s': %s; nngen tune MODEL --tuning %s creates it",
                    path, strerror(errno ? errno : EIO), path);
   Reader r = {path, text, err};
   json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
@@ -220,9 +220,9 @@ void tuning_put(Tuning *t, const char *device, const char *problem, const Tuning
   json_object_set_new(problems, problem, entry);
 }
 
-// ---- asking -----------------------------------------------------------------------------------
+// ---- queries ----------------------------------------------------------------------------------
 
-// "H200" is a word of "NVIDIA H200".
+// The architecture's GPU is a word of the stored name: "H200" of "NVIDIA H200".
 static bool same_device(const char *stored, const char *device) {
   const char *at = strstr(stored, device);
   size_t n = strlen(device);
@@ -279,10 +279,10 @@ void tuning_explain(const Group *g, FILE *file) {
   fprintf(file, "  in a tuning file: \"%s\": {\"tile\": \"%s\"}\n", tuning_problem(g),
           tuning_tile(g->graph->arena, &g->tile));
   if (!g->tile.tuned || !tuning_find(o->tuning, o->device, tuning_problem(g), &e)) return;
-  fprintf(file, "  tuned: this tile was measured as the fastest on %s", o->device);
+  fprintf(file, "  tuned: measured as fastest on %s", o->device);
   if (e.us > 0) fprintf(file, ", %.2f us", e.us);
   if (e.us_cold > 0) fprintf(file, " (%.2f us with a cold L2)", e.us_cold);
-  fprintf(file, "; the model says %.2f us\n", g->tile.seconds * 1e6);
+  fprintf(file, "; the model predicts %.2f us\n", g->tile.seconds * 1e6);
 }
 
 // ---- names ------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ static const char *matrices(Arena *arena, const Type *t, int64_t rows,
   return count > 1 ? shape(arena, &kept) : shape(arena, &kept) + strlen("1x");
 }
 
-// How the last two dimensions of an operand of a matmul lie: transposed ones load otherwise.
+// Layout of the last two dimensions of a matmul operand: transposed ones are loaded differently.
 static const char *lie(const Group *g, const Node *n) {
   int64_t stride[MaxRank], offset;
   int rank = n->type.rank;
@@ -309,7 +309,7 @@ static const char *lie(const Group *g, const Node *n) {
   return rank > 1 && stride[rank - 2] == 1 && stride[rank - 1] > 1 ? " transposed" : "";
 }
 
-// Queries, keys, values, and the share of tiles that is not skipped.
+// Queries, keys, values, and the share of tiles not skipped.
 static const char *attention_problem(const Group *g) {
   Arena *arena = g->graph->arena;
   const Attention *a = g->attention;
@@ -347,7 +347,7 @@ const char *tuning_problem(const Group *g) {
                       (long long)t->pad[1], (long long)t->pad[2], (long long)t->pad[3], more);
 }
 
-// Attention has the same cuts for both units of tensor cores.
+// Attention has equal tile shapes for both tensor core units.
 const char *tuning_tile(Arena *arena, const Tile *t) {
   return arena_printf(arena, "%dx%d warps %dx%d stages %d parts %d%s", t->m, t->n, t->tm, t->tn,
                       t->stages, t->splits, !t->tn && t->unit == &unit_wgmma ? " wgmma" : "");

@@ -74,7 +74,7 @@ if [ $NNGEN_DEVICE = sim ]; then
     build/nngen tune models/mlp.lua
 fi
 ok "--tuning names a file that is not there" \
-  fails 5 "nngen tune MODEL --tuning $work/none.json makes it" build/nngen models/mlp.lua \
+  fails 5 "nngen tune MODEL --tuning $work/none.json creates it" build/nngen models/mlp.lua \
   --tuning "$work/none.json"
 echo '{"schema_version": 1, "devices": {"X": {"p": {"tiel": 1}}}}' >"$work/bad.json"
 ok "--tuning with a mistake in it" fails 5 'bad.json:1: unknown key "tiel"; did you mean "tile"?' \

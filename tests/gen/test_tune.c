@@ -40,29 +40,29 @@ static void refused_files(void **state) {
       // text, message after the file's name
       {"{\n  \"schema_version\": 1,\n  oops\n}", ":3: no JSON: "},
       {"", ":1: no JSON: "},
-      {"[]", ":1: a tuning file is a JSON object"},
+      {"[]", ":1: a tuning file must be a JSON object"},
       {"{\"schema_version\": 1,\n \"device\": {}}",
        ":2: unknown key \"device\"; did you mean \"devices\"?"},
       {"{\n\"devices\": {},\n\"schema_version\": 9}", ":3: schema_version must be 1"},
-      {"{\"schema_version\": 1,\n \"devices\": 3}", ":2: \"devices\" is an object"},
-      {"{\"schema_version\": 1, \"devices\": {\n\"X\": [] }}", ":2: a device holds an object"},
+      {"{\"schema_version\": 1,\n \"devices\": 3}", ":2: \"devices\" must be an object"},
+      {"{\"schema_version\": 1, \"devices\": {\n\"X\": [] }}", ":2: a device must be an object"},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\n\"p\": 1}}}",
-       ":3: an entry is an object"},
+       ":3: expected an object"},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"p\": {\n\"us\": 1}}}}",
        ":2: this entry has no \"tile\""},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"p\": {\n\"tiel\": \"a\"}}}}",
        ":3: unknown key \"tiel\"; did you mean \"tile\"?"},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\n\"tile\": 4}}}}",
-       ":2: \"tile\" is a text"},
+       ":2: \"tile\" must be a string"},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\n\"tile\": \"64x64 warp 32x32\"}}}}",
-       ":2: this is no tile, as in \"64x32 warps 32x16 stages 4 parts 1\"; "
+       ":2: expected a tile, such as \"64x32 warps 32x16 stages 4 parts 1\"; "
        "--explain KERNEL prints"},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\n"
        "\"fp16 konv 1x2\": {\"tile\": \"" TILE_A "\"}}}}",
-       ":2: this key is no problem, as in \"fp16 matmul "},
+       ":2: expected a problem, such as \"fp16 matmul "},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": "
        "{\"tile\": \"" TILE_A "\",\n\"us\": -1}}}}",
-       ":2: a time is a number of microseconds"},
+       ":2: a time must be a number of microseconds"},
       {"{\"schema_version\": 1, \"devices\": {}, \"devices\": {}}", ":1: no JSON: duplicate"},
   };
   const char *path = in_dir("bad.json");
@@ -292,8 +292,8 @@ static void tunes(void **state) {
     assert_string_equal(tuning_tile(c.arena, &g->tile), best);
     assert_null(c.stale);
     char *text = explain(&c, g);
-    assert_non_null(strstr(text, "tuned: this tile was measured as the fastest on "));
-    assert_non_null(strstr(text, ", 11.00 us (22.00 us with a cold L2); the model says "));
+    assert_non_null(strstr(text, "tuned: measured as fastest on "));
+    assert_non_null(strstr(text, ", 11.00 us (22.00 us with a cold L2); the model predicts "));
     free(text);
     compile_close(&c);
 

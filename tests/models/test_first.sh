@@ -40,7 +40,7 @@ ok "many rows: jobs of several runs" runs
 apart() { # apart REASON SETTING...
   build/nngen show $model --set "${@:2}" | grep -q "not fused with .*norm: $1" && run "${@:2}"
 }
-ok "long rows stay a kernel" apart "its rows are longer than a warp" rows=64 width=3000
+ok "long rows stay a kernel" apart "its rows are too long for a warp" rows=64 width=3000
 # A GPU may read by another way what __restrict__ says that nobody writes; libcusim would not show it.
 shared() { build/nngen show $model --cuda --set case=leaves | grep -qx "  float \*g_norm,"; }
 ok "rows that are written and read are not restrict" shared
@@ -88,7 +88,7 @@ planned() { # planned bytes are counted bytes
 explained() {
   local text
   text=$(build/nngen $model --quiet --device sim --explain norm --set rows=150 width=320)
-  grep -q 'its blocks begin with the rows of norm, [0-9]* jobs' <<<"$text" ||
+  grep -q 'its blocks first compute the rows of norm, [0-9]* jobs' <<<"$text" ||
     { echo "$text"; return 1; }
 }
 ok "--explain, by the name of the norm" explained
