@@ -44,11 +44,14 @@ bool chain_is_large(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 > type_count(&beside->type);
 }
 
-// A comparison with, for example, the row maximum is not cheap: recomputed from a rounded stored
+// A comparison with, for example, the row maximum is not repeated: recomputed from a rounded stored
 // value, an element might differ from what was reduced.
+bool chain_may_copy(const Node *n) {
+  return n->op->cls == OpMap && !n->fixed && n->op->typing != TypeDraw && !prec_compared(n);
+}
+
 bool chain_is_cheap(const Arch *arch, const Node *n) {
-  return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed && n->op->typing != TypeDraw &&
-         !prec_compared(n);
+  return chain_may_copy(n) && gain_again(arch, n);
 }
 
 Node *chain_copy(Graph *to, Node *n, Node **in) {

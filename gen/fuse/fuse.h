@@ -98,7 +98,8 @@ typedef struct Late Late; // what late.c knows of a graph
 
 Graph *chain_own(Graph *g);
 bool chain_is_large(const Node *n, const Node *beside); // more than half as many elements?
-bool chain_is_cheap(const Arch *arch, const Node *n);   // cheaper to recompute than to read?
+bool chain_may_copy(const Node *n); // may a reader compute map n again?
+bool chain_is_cheap(const Arch *arch, const Node *n);   // and is that cheaper than to read it?
 bool chain_is_shape(const Node *n);                     // a reshape of a map, of the same layout?
 Node *chain_copy(Graph *to, Node *n, Node **in);        // a private copy of n, for one reader
 // Finds levels only; stored: by id, is the value in memory anyway?

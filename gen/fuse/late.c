@@ -21,6 +21,16 @@ struct Late {
   const Node **latest; // the last producer among the large values that is not a map
 };
 
+// Is it cheaper to do `work` again than to write a value like n's and to read it? Small values stay
+// in the L2 cache: only the read counts.
+static bool pays_again(const Arch *arch, const Node *n, double work) {
+  return gain_again_work(arch, n, gain_small_read(arch, &n->type) ? work : work / 2);
+}
+
+static bool is_cheap(const Arch *arch, const Node *n) {
+  return chain_may_copy(n) && pays_again(arch, n, n->op->flops);
+}
+
 static bool stays(const Late *c, const Node *n) {
   return c->stored[n->id] || node_has_memory(n) || n->fixed;
 }
@@ -40,7 +50,7 @@ static void find_level(Late *c, const Node *n) {
 static void note_read_later(Late *c, const Arch *arch, const Node *m) {
   for (int i = 0; m->uses && m->op->cls == OpMap && i < m->nin; i++) {
     const Node *n = m->in[i];
-    if (c->level[m->id] > c->level[n->id] && !chain_is_cheap(arch, n)) c->stored[n->id] = true;
+    if (c->level[m->id] > c->level[n->id] && !is_cheap(arch, n)) c->stored[n->id] = true;
   }
 }
 
@@ -49,7 +59,7 @@ static void find_root(Late *c, const Arch *arch, const Node *n) {
   const Node *root = NULL;
   c->root[n->id] = c->made[n->id] = n;
   c->work[n->id] = 0;
-  if (!chain_is_cheap(arch, n)) return;
+  if (!is_cheap(arch, n)) return;
   double work = n->op->flops;
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
@@ -61,7 +71,7 @@ static void find_root(Late *c, const Arch *arch, const Node *n) {
   }
   // small maps of reductions are computed where they are read
   bool sums = root && root->op->cls == OpReduce;
-  if (root && (sums || !gain_again_work(arch, n, work))) return;
+  if (root && (sums || !pays_again(arch, n, work))) return;
   c->made[n->id] = root;
   if (stays(c, n)) return;
   c->root[n->id] = root;
