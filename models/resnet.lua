@@ -44,7 +44,9 @@ end
 
 -- build(blocks, o): blocks per stage, as in {2, 2, 2, 2}; o: options of stages.
 local function build(blocks, o)
-  local kind = nn.config{stem = nn.trains() and "cifar" or "imagenet"}.stem
+  -- small pictures, as those of CIFAR-10, which training has by default, keep their size at first
+  local pictures = nn.config{size = nn.trains() and 32 or 224}.size
+  local kind = nn.config{stem = nn.trains() and pictures < 64 and "cifar" or "imagenet"}.stem
   local cifar = kind == "cifar"
   assert(cifar or kind == "imagenet", "stem is imagenet or cifar")
   local size = cifar and 32 or 224

@@ -61,7 +61,7 @@ int cli_device(const Cli *cli, Device **device, Error *err); // open.c: --device
 int verb_run(const Cli *cli, Error *err);
 int verb_train(const Cli *cli, Error *err);
 int verb_show(const Cli *cli, Error *err);
-int show_costs(const Compiler *c, bool json, Error *err); // costs.c
+int show_costs(const Compiler *c, bool json, int entry, Error *err); // costs.c
 int verb_tune(const Cli *cli, Error *err);
 int verb_emit(const Cli *cli, Error *err);
 

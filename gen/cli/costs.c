@@ -1,5 +1,5 @@
-// costs.c: `nngen show --costs`: the modelled time of each kernel of `infer`, beside its lower
-// bound, and the share of its multiplications that pad.
+// costs.c: `nngen show --costs`: the modelled time of each kernel (with --entry: of that entry) next
+// to its lower bound, and the share of its multiplications that pad.
 #include "cli.h"
 
 #include <jansson.h>
@@ -58,12 +58,17 @@ static json_t *json_row(const Group *g, const Costs *c) {
                    g->tile.threads, "blocks_per_sm", g->tile.blocks);
 }
 
-static int print_json(const Compiler *c, Error *err) {
+// Is kernel g run by `entry`? -1: by any. Kernels of init are none of these.
+static bool is_of(const Group *g, int entry) {
+  return !g->fixed && (entry < 0 || g->anchor->entry == entry);
+}
+
+static int print_json(const Compiler *c, int entry, Error *err) {
   json_t *rows = json_array();
   Costs sum = {0};
   for (int i = 0; i < c->graph->ngroups; i++) {
     const Group *g = c->graph->groups[i];
-    if (g->fixed) continue;
+    if (!is_of(g, entry)) continue;
     Costs one = costs_of(g, c->options.arch);
     add(&sum, &one);
     json_array_append_new(rows, json_row(g, &one));
@@ -79,8 +84,8 @@ static int print_json(const Compiler *c, Error *err) {
   return failed ? err_set(err, ExitBadInput, "stdout cannot be written") : ExitOk;
 }
 
-int show_costs(const Compiler *c, bool json, Error *err) {
-  if (json) return print_json(c, err);
+int show_costs(const Compiler *c, bool json, int entry, Error *err) {
+  if (json) return print_json(c, entry, err);
   Costs sum = {0};
   printf("%s, %s, for %s; microseconds by the cost model, not measured; padding: "
          "multiplications issued / counted; border: counted / those without the image's padding; "
@@ -91,7 +96,7 @@ int show_costs(const Compiler *c, bool json, Error *err) {
          "floor", "ratio", "padding", "border", "terms, the largest first");
   for (int i = 0; i < c->graph->ngroups; i++) {
     const Group *g = c->graph->groups[i];
-    if (g->fixed) continue;
+    if (!is_of(g, entry)) continue;
     Costs one = costs_of(g, c->options.arch);
     add(&sum, &one);
     print_row(c->arena, g->layer, g->tm->candidates ? tuning_tile(g->graph->arena, &g->tile) : "",

@@ -77,14 +77,14 @@ int verb_show(const Cli *cli, Error *err) {
   options.device = options.arch->gpu;
   cli_warn_tuning(cli, tuning, options.device);
   code = compile_model(&c, &options, err);
-  int entry;
+  int entry = -1;
   if (!code && cli->entry) code = run_pick_entry(&c, cli->entry, &entry, err);
   if (!code && (cli->cuda || cli->kernel))
     code = print_sources(&c, cli->kernel, err);
   else if (!code && cli->plan)
     code = print_plan(&c, err);
   else if (!code && cli->costs)
-    code = show_costs(&c, cli->json, err);
+    code = show_costs(&c, cli->json, entry, err);
   else if (!code && cli->dot)
     print_dot(c.graph, stdout);
   else if (!code) {
