@@ -1,13 +1,13 @@
-// attend_text.c: the holes that attention kernels share with those that weigh rows by maps of
-// scores: where rows of q, k and v are, tiles, products and conditions of scores.
+// attend_text.c: template parameters shared by attention forward and backward kernels: rows of q, k
+// and v, tiles, products and conditions of scores.
 #include "attend_text.h"
 
 #include <string.h>
 
 // ---- operands ----------------------------------------------------------------------------------
 
-// Of rows that the copy engine brings, by the i-th box of the kernel: with which element of the map
-// those of a tile begin.
+// Parameters of rows loaded by TMA: the coordinates in the kernel's i-th tensor map at which a tile
+// begins.
 static void put_box(AttendText *t, ProductText *h, AxisRole rows, int operand, int i) {
   Emitter *e = t->e;
   AttendBox box;
@@ -44,7 +44,7 @@ static void put_operand(AttendText *t, int i) {
     lua_rawseti(e->c->lua, -2, i + 1);
     return;
   }
-  if (t->nboxes > 2 || (t->nboxes && i)) { // the last of them is that of the values
+  if (t->nboxes > 2 || (t->nboxes && i)) { // the last map is that of the values
     put_box(t, h, rows, i, i + t->nboxes - 3);
     lua_rawseti(e->c->lua, -2, i + 1);
     return;
@@ -67,7 +67,7 @@ static void put_operand(AttendText *t, int i) {
 
 // ---- functions of a score -----------------------------------------------------------------------
 
-// The holes decode, body and value of a function.
+// Sets parameters decode, body and value of a function.
 void attend_put_function(AttendText *t, Scope *s, const char *value) {
   Emitter *e = t->e;
   Buffer body = {0}, decode = {0};
@@ -98,7 +98,7 @@ void attend_bind_conditions(const AttendText *t, Scope *s, const Masking *holdin
   }
 }
 
-// Which tiles are masked or plain.
+// Classification of tiles as masked or plain.
 void attend_put_masking(AttendText *t, const Masking *masking) {
   Emitter *e = t->e;
   Buffer decode = {0};
@@ -140,7 +140,7 @@ void attend_put_shape(AttendText *t) {
   emit_head_states(e, &t->heads);
 }
 
-// What kernels that make rows of values have besides.
+// Further parameters of kernels whose output is rows of values.
 void attend_put_rows(AttendText *t) {
   Emitter *e = t->e;
   const Tile *tile = &e->g->tile;

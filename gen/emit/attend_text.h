@@ -1,5 +1,5 @@
-// attend_text.h: what the texts of attention kernels and of those that weigh rows by maps of scores
-// have in common: operands, products, conditions, where rows are (attend_text.c).
+// attend_text.h: template parameters shared by attention forward and backward kernels: operands,
+// products, conditions, row addresses (attend_text.c).
 #ifndef NNGEN_ATTEND_TEXT_H
 #define NNGEN_ATTEND_TEXT_H
 
@@ -8,23 +8,24 @@
 typedef struct AttendText {
   Emitter *e;
   Attending a;
-  ProductText values, scores[kMostScores]; // the products, on the same rows and batches
-  Index element[MaxRank];                  // of a score
-  const char *product[kMostScores];        // names
-  const char *decode;                      // defines it, of m, key and batch
-  HeadStates heads;                        // of operands that are computed
-  const char *of_key[kMostKeyValues];      // where a value of `key` is that stands in shared memory
+  ProductText values;
+  ProductText scores[kMostScores];    // on the same rows and batches as values
+  Index element[MaxRank];             // index of a score
+  const char *decode;                 // defines it, from m, key and batch
+  const char *product[kMostScores];   // names of the score products
+  HeadStates heads;                   // accumulators of computed operands
+  const char *of_key[kMostKeyValues]; // values per key copied to shared memory: their addresses
   int nof_key;
-  int nboxes; // rows come by tensor maps
+  int nboxes; // tensor maps; 0: rows are loaded by threads
 } AttendText;
 
 void attend_open(AttendText *t, Emitter *e);
 void attend_put_shape(AttendText *t); // tiles and operands
-void attend_put_rows(AttendText *t);  // what kernels that make rows of values have besides
+void attend_put_rows(AttendText *t);  // more, for kernels whose output is rows of values
 Scope attend_scope(const AttendText *t);
 void attend_bind_products(const AttendText *t, Scope *s);
-void attend_bind_conditions(const AttendText *t, Scope *s, const Masking *holding); // of a score
+void attend_bind_conditions(const AttendText *t, Scope *s, const Masking *holding);
 void attend_put_function(AttendText *t, Scope *s, const char *value); // decode, body and value
-void attend_put_masking(AttendText *t, const Masking *masking); // which tiles are masked or plain
+void attend_put_masking(AttendText *t, const Masking *masking);       // classification of tiles
 
 #endif

@@ -1,9 +1,9 @@
-// embed.c: a Plan as files that other programs build: C that launches its kernels, one CUDA text of
-// them all (embed_cuda.c), and what goes with these.
+// embed.c: a Plan as source files that other programs build: C that launches its kernels, one CUDA
+// file with all of them (embed_cuda.c), and build files.
 //
-// It knows the Plan alone. The plan's facts become a Lua table, every tensor, kernel and entry with
-// an identifier; embed.lua adds what templates share, and the templates in templates/embed/ are the
-// text.
+// Depends only on the Plan. The plan becomes a Lua table in which every tensor, kernel and entry
+// has an identifier; embed.lua adds fields that several templates use; the text is in
+// templates/embed/.
 #include "emit.h"
 
 #include <lauxlib.h>
@@ -37,7 +37,7 @@ static void put_ints(lua_State *lua, const char *name, const int *values, int co
   lua_setfield(lua, -2, name);
 }
 
-// Of the tables that `put` fills, one for each i.
+// Sets list `name` of `count` tables, each filled by put(e, i).
 static void put_list(Embed *e, const char *name, int count, void (*put)(Embed *, int)) {
   lua_newtable(e->lua);
   for (int i = 0; i < count; i++) {
@@ -50,7 +50,7 @@ static void put_list(Embed *e, const char *name, int count, void (*put)(Embed *,
 
 // ---- the plan -----------------------------------------------------------------------------------
 
-// The bits of the value that fills a tensor at first.
+// Bit pattern of the value that initially fills a tensor.
 static int64_t fill_bits(const PlanTensor *t) {
   float value = (float)t->init_a;
   uint32_t bits;
@@ -81,7 +81,7 @@ static void put_tensor(Embed *e, int i) {
   int64_t count = 1;
   for (int d = 0; d < t->rank; d++) count *= t->shape[d];
   put_text(e->lua, "name", t->name);
-  put_text(e->lua, "ident", e->tensor[i] ? e->tensor[i] : t->name); // not used: no entry has it
+  put_text(e->lua, "ident", e->tensor[i] ? e->tensor[i] : t->name); // used by no entry
   put_text(e->lua, "role", roles[t->role]);
   put_text(e->lua, "space", spaces[t->space]);
   put_text(e->lua, "dtype", dtype_name(t->dtype));
@@ -111,7 +111,7 @@ static void put_map(lua_State *lua, const PlanMap *map) {
   put_int(lua, "offset", map->offset);
   put_int(lua, "swizzle", map->swizzle);
   put_int64s(lua, "extents", map->extent, map->rank);
-  put_int64s(lua, "strides", map->stride + 1, map->rank - 1); // that of the first is an element
+  put_int64s(lua, "strides", map->stride + 1, map->rank - 1); // the first stride is one element
   put_ints(lua, "box", map->box, map->rank);
   lua_setfield(lua, -2, "map");
 }
@@ -199,7 +199,7 @@ static void put_plan(Embed *e) {
 
 // ---- templates ----------------------------------------------------------------------------------
 
-static void load(Embed *e, const char *file) { // pushes what the Lua file returns
+static void load(Embed *e, const char *file) { // pushes the value returned by a Lua file
   size_t length;
   const char *text = asset_text(e->arena, file, &length);
   if (!text) die("%s is missing", file);
@@ -233,7 +233,8 @@ static bool is_c(const char *template) {
   return end && (!strcmp(end, ".c") || !strcmp(end, ".h") || !strcmp(end, ".hpp"));
 }
 
-static int apply(lua_State *lua, const char *function) { // to the text on top of the stack
+// applies a Lua function to the text on top of the stack
+static int apply(lua_State *lua, const char *function) {
   lua_getglobal(lua, function);
   lua_insert(lua, -2);
   return lua_pcall(lua, 1, 1, 0);

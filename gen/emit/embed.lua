@@ -1,13 +1,12 @@
--- embed.lua: adds to a plan's facts (embed.c) what the templates in templates/embed/ share: where
--- each tensor is as C text, what every entry reads and writes, launches with their comments.
+-- embed.lua: extends the table of a plan (embed.c) by fields that the templates in templates/embed/
+-- share: locations of tensors as C text, inputs and outputs of entries, launches with comments.
 local format, rep, find = string.format, string.rep, string.find
 local sub, gsub, gmatch = string.sub, string.gsub, string.gmatch
 
 local host_types = {f32 = "float", f16 = "uint16_t", bf16 = "uint16_t", f64 = "double",
                     i32 = "int32_t", u8 = "uint8_t", i64 = "int64_t", bool = "uint8_t"}
 
--- Text in lines of at most 100 columns, broken at blanks (\1 is one that stays); `first` stands
--- before it, `rest` before later ones.
+-- Wraps text at 100 columns, at blanks (\1: non-breaking); `first` precedes it, `rest` later lines.
 local function wrap(text, first, rest)
   local lines, line = {}, first
   for word in gmatch(text, "%S+") do
@@ -40,7 +39,7 @@ local function describe(t)
   end
 end
 
--- Which tensors the steps touch, and how.
+-- The tensors that the steps use, and how.
 local function touched(plan, entry)
   local read, written = {}, {}
   for _, step in ipairs(entry.steps) do
@@ -66,7 +65,7 @@ end
 
 -- ---- launches -----------------------------------------------------------------------------------
 
--- C text of a tensor's device pointer inside of an entry.
+-- C text of a tensor's device pointer inside an entry.
 local function pointer(t)
   return t.role == "input" and "in." .. t.ident or
          t.role == "output" and not t.by_init and "out." .. t.ident or
@@ -76,13 +75,13 @@ end
 local map_types = {f32 = "FLOAT32", f16 = "FLOAT16", bf16 = "BFLOAT16", f64 = "FLOAT64",
                    i32 = "INT32", u8 = "UINT8", i64 = "INT64"}
 
--- A name that no tensor's pointer has in the function.
+-- A name that is not a tensor's pointer in the function.
 local function local_name(plan, name)
   while find_if(plan.tensors, function(t) return t.ident == name end) do name = name .. "_" end
   return name
 end
 
--- C text that makes the tensor map of an argument.
+-- C text that creates the tensor map of an argument.
 local function tensor_map(plan, name, arg)
   local t, map = plan.tensors[arg.tensor], arg.map
   local at = plan.as_number .. pointer(t) .. (map.offset > 0 and " + " .. map.offset or "")
@@ -110,7 +109,7 @@ local function launch(plan, step)
       maps[#maps + 1] = tensor_map(plan, name, arg)
     end
     args[i] = "&" .. name .. (i < #k.args and "," or "};")
-    local short = t.ident .. "\1" .. gsub(t.shape, " ", "\1") -- stays in one line
+    local short = t.ident .. "\1" .. gsub(t.shape, " ", "\1") -- keep in one line
     if find(arg.name, "^own_") then
       -- what the kernel's blocks leave for each other
     elseif arg.written then
@@ -152,13 +151,13 @@ local function steps(plan, entry)
                  call = format('  TRY(clear(run, "%s", %s, %d));', target.name, pointer(target),
                                target.bytes)}
     else
-      error("a step that emitted code cannot run: " .. step.kind)
+      error("emitted code does not support step: " .. step.kind)
     end
   end
   return made
 end
 
--- Every value between kernels is declared before the first step that touches it.
+-- Intermediate values are declared before the first step that uses them.
 local function declare_values(plan, entry)
   local known = {}
   for i, step in ipairs(entry.plan_steps) do
@@ -216,9 +215,9 @@ local function add_entry(plan, entry)
   entry.prefix = plan.name .. "_" .. entry.ident
 end
 
--- ---- the whole ----------------------------------------------------------------------------------
+-- ---- the whole plan ----------------------------------------------------------------------------------
 
--- Offsets in the memory of a handle: parameters as kernels read them, states, counters.
+-- Offsets in a handle's memory: parameters as kernels read them, states, counters.
 local function place(plan)
   plan.memory_bytes, plan.border_bytes = 0, 0
   for _, t in ipairs(plan.tensors) do
@@ -258,11 +257,11 @@ local function add_helpers(plan)
     for i, t in ipairs(tensors) do names[i] = t.ident end
     return table.concat(names, ", ")
   end
-  -- The type of its inputs or outputs: lenet_inputs, gpt2_next_host_outputs.
+  -- The types of its inputs or outputs: lenet_inputs, gpt2_next_host_outputs.
   function plan.struct(entry, kind)
     return plan.name .. "_" .. entry.stem .. kind
   end
-  -- Of a function of the entry: what it reads and writes, each with a comma behind.
+  -- Parameters of an entry's function: inputs and outputs, each followed by a comma.
   function plan.params(entry, host)
     local text = ""
     for _, kind in ipairs{"inputs", "outputs"} do
@@ -278,8 +277,8 @@ end
 return function(plan)
   add_helpers(plan)
   plan.NAME = string.upper(plan.name)
-  -- What device pointers are where they are counted on, and casts that the driver's integers do
-  -- without.
+  -- Expressions for device pointers in arithmetic, and casts that the driver's integers do not
+  -- need.
   local runtime = plan.runtime
   plan.address = runtime and "char *" or "CUdeviceptr "
   plan.as_address = runtime and "(char *)" or ""
@@ -298,7 +297,7 @@ return function(plan)
   for i, t in ipairs(plan.tensors) do t.index = i - 1 end
   for i, t in ipairs(plan.tensors) do t.by_init = t.role == "output" and by_init[i] end
   local taken = {}
-  for _, t in ipairs(plan.tensors) do -- inputs of two batches are one word in C
+  for _, t in ipairs(plan.tensors) do -- inputs of two batch sizes are one C identifier
     local n = 1
     t.own = t.ident
     while taken[t.own] do n, t.own = n + 1, t.ident .. "_" .. n + 1 end
@@ -313,7 +312,7 @@ return function(plan)
                           table.move(plan.parameters, 1, #plan.parameters, 1, {}))
   plan.memory = list(plan, function(t) return t.in_memory end)
   for _, t in ipairs(list(plan, function(t) return t.role == "param" or t.role == "state" end)) do
-    if t.moved then error("a parameter that is not row-major: " .. t.name) end
+    if t.moved then error("parameter is not row-major: " .. t.name) end
   end
   add_entry(plan, init)
   for _, entry in ipairs(plan.entries) do add_entry(plan, entry) end

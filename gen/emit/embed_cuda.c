@@ -1,6 +1,6 @@
-// embed_cuda.c: all kernels of a plan as one CUDA text that needs no other file. It is the text
-// that the JIT compiles, put together: the files of lib/ that a kernel includes, each once, then
-// the kernels, each in a namespace of its own; kernels that differ in names alone are there once.
+// embed_cuda.c: all kernels of a plan as one self-contained CUDA file: the included files of lib/,
+// each once, then the kernels, each in its own namespace; kernels that differ only in names are
+// written once. The JIT compiles the same text.
 #include "emit.h"
 
 #include <inttypes.h>
@@ -10,14 +10,14 @@
 typedef struct Text {
   Embed *e;
   Buffer out;
-  bool *included; // by header of the plan
+  bool *included; // by header of the plan: already written
 } Text;
 
 static bool begins(const char *line, const char *with) {
   return !strncmp(line, with, strlen(with));
 }
 
-// The header that the line includes, or -1.
+// Index of the header that the line includes, or -1.
 static int included_header(const Text *t, const char *line) {
   static const char word[] = "#include \"";
   if (!begins(line, word)) return -1;
@@ -29,7 +29,7 @@ static int included_header(const Text *t, const char *line) {
   return -1;
 }
 
-// What keeps a file from being read twice; `ends`: whether it is the #endif of such a line.
+// Is the line an include guard? ends: #endif of a guard.
 static bool is_guard(const char *line) {
   return begins(line, "#pragma once") || begins(line, "#ifndef NNGEN_") ||
          (begins(line, "#define NNGEN_") && strcspn(line, "\n") == strcspn(line + 8, " \n") + 8);
@@ -37,9 +37,9 @@ static bool is_guard(const char *line) {
 
 static void put_header(Text *t, int header);
 
-// A file's lines, without guards and includes; of the two bodies of prim.cuh the GPU's.
+// Writes a file's lines without guards and includes; of prim.cuh only the GPU variant.
 static void put_lines(Text *t, const char *text) {
-  bool skipped = false; // inside of what is for libcusim
+  bool skipped = false; // inside a part for libcusim
   for (const char *line = text; *line;) {
     size_t n = strcspn(line, "\n");
     int header = included_header(t, line);
@@ -63,7 +63,7 @@ static void put_header(Text *t, int header) {
   buffer_put(&t->out, "\n");
 }
 
-// The headers that the kernels include.
+// Writes the headers that the kernels include.
 static void put_library(Text *t) {
   for (int i = 0; i < t->e->plan->nkernels; i++)
     for (const char *line = t->e->plan->kernels[i].source; *line;) {
@@ -76,7 +76,7 @@ static void put_library(Text *t) {
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-static void put_twins(Text *t, int kernel) { // who launches it, too
+static void put_twins(Text *t, int kernel) { // names the other launches of the kernel
   const Plan *p = t->e->plan;
   bool any = false;
   for (int i = kernel + 1; i < p->nkernels; i++) {
@@ -87,7 +87,7 @@ static void put_twins(Text *t, int kernel) { // who launches it, too
   if (any) buffer_put(&t->out, "\n");
 }
 
-// The comment that a kernel opens with, then its code in a namespace.
+// Writes a kernel's opening comment, then its code in a namespace.
 static void put_kernel(Text *t, int kernel) {
   bool open = false;
   for (const char *line = t->e->plan->kernels[kernel].source; *line;) {
@@ -104,7 +104,7 @@ static void put_kernel(Text *t, int kernel) {
   buffer_put(&t->out, "} // namespace %s_\n\n", t->e->kernel[kernel]);
 }
 
-// Without blank lines at its ends, and never two in a row.
+// Removes blank lines at both ends and repeated ones.
 static const char *tidy(Arena *arena, const char *text) {
   char *out = arena_alloc(arena, strlen(text) + 2), *to = out;
   for (const char *s = text; *s; s++) {
@@ -117,7 +117,7 @@ static const char *tidy(Arena *arena, const char *text) {
   return out;
 }
 
-// What kernels use of the library: prune.lua.
+// Keeps only the parts of the library that the kernels use: prune.lua.
 static const char *pruned(Embed *e, const char *library, const char *kernels) {
   size_t length;
   const char *file = "gen/emit/prune.lua", *text = asset_text(e->arena, file, &length);
@@ -131,7 +131,7 @@ static const char *pruned(Embed *e, const char *library, const char *kernels) {
   return out;
 }
 
-// The list of launches tells it.
+// Adds the note on the library to the list of launches.
 static const char *note_library(Embed *e, const char *library) {
   lua_getglobal(e->lua, "plan");
   lua_pushstring(e->lua, embed_hash(e->arena, library));
@@ -157,7 +157,7 @@ const char *embed_cuda(Embed *e) {
                            kernels));
 }
 
-// FNV-1a of the text without what is for readers of messages: lines of templates and of the model.
+// FNV-1a of the text, without lines that only locate messages: #line and model lines.
 const char *embed_hash(Arena *arena, const char *source) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char *line = source; *line;) {

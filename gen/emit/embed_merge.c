@@ -1,8 +1,8 @@
-// embed_merge.c: plans of one model for several batches as one plan: one copy of the parameters and
-// of all that create makes of them, an arena as large as the largest needs, the entries of each.
+// embed_merge.c: merges plans of one model for several batch sizes: parameters and their derived
+// values are shared, the arena has the largest size needed, entries are kept for each batch.
 //
-// Parameters are one by their name. What `init` makes is one where the same program reads the same
-// tensors. Of the others each plan has its own.
+// Parameters are identified by name. Values that `init` computes are shared if the same program
+// reads the same tensors. All other tensors are separate per plan.
 #include "emit.h"
 
 #include <ctype.h>
@@ -11,13 +11,13 @@
 
 typedef struct Merge {
   Plan *out;
-  const Plan *from; // the plan that is being added
-  const char *tag;  // of its kernels and entries: "b8"
+  const Plan *from; // the plan being added
+  const char *tag;  // suffix of its kernels and entries: "b8"
   bool first;
-  int *tensor, *kernel; // of `from`: where they are in `out`; -1: not there yet, or not needed
-  const int *same;      // of all plans' kernels in a row: the first with the same program
-  int before;           // kernels of the plans before, in that row
-  int *row;             // of the kernels of `out`: where they are in it
+  int *tensor, *kernel; // of `from`: index in `out`; -1: not there yet, or not needed
+  const int *same;      // concatenated kernels of all plans: the first with the same program
+  int before;           // number of kernels of the preceding plans
+  int *row;             // by kernel of `out`: its index in that concatenation
 } Merge;
 
 static char *copy_text(const char *text) {
@@ -60,7 +60,7 @@ static int add_tensor(Merge *m, int t) {
   return m->tensor[t] = m->out->ntensors++;
 }
 
-// Parameters and states that are there already. Errors: one has another shape.
+// Matches parameters and states that `out` already has. Error: shapes differ.
 static int match_kept(Merge *m, Error *err) {
   for (int t = 0; t < m->from->ntensors; t++) {
     const PlanTensor *from = &m->from->tensors[t];
@@ -70,16 +70,16 @@ static int match_kept(Merge *m, Error *err) {
     PlanTensor *to = &m->out->tensors[found];
     if (!same_shape(to, from))
       return err_set(err, ExitUsage,
-                     "--set batch: '%s' has another shape in each batch (%s): emit each on its own",
+                     "--set batch: the shape of '%s' depends on the batch (%s): emit them singly",
                      from->name, from->loc);
-    if (from->space == SpaceStatic) to->space = SpaceStatic; // of use after init to one of them
+    if (from->space == SpaceStatic) to->space = SpaceStatic; // used after init by one of them
   }
   return ExitOk;
 }
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-// The source with the kernel's name replaced where it is a whole word.
+// The source with whole-word occurrences of the kernel's name replaced.
 static char *rename_source(const char *source, const char *name, const char *now) {
   Buffer b = {0};
   size_t n = strlen(name);
@@ -130,7 +130,7 @@ static bool is_same_map(const PlanMap *a, const PlanMap *b) {
   return a && b ? !memcmp(a, b, sizeof *a) : a == b;
 }
 
-// Does kernel `to` of `out` do what k does, on the same tensors? Then what they write is one.
+// Does kernel `to` of `out` compute the same as k, on the same tensors? Then outputs are shared.
 static bool does_the_same(const Merge *m, int to, int k) {
   const PlanKernel *a = &m->out->kernels[to], *b = &m->from->kernels[k];
   bool same = m->same[m->row[to]] == m->same[m->before + k] && a->nargs == b->nargs &&

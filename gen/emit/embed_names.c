@@ -1,17 +1,17 @@
-// embed_names.c: identifiers of an emitted network: every tensor, kernel and entry has one that C
-// takes, and that nothing around it has.
+// embed_names.c: identifiers of an emitted network: valid and unique C names for tensors, kernels
+// and entries.
 #include "emit.h"
 
 #include <ctype.h>
 #include <string.h>
 
-// The kernel's name without the model's, which all have.
+// The kernel's name without the model's prefix.
 static const char *short_name(const Embed *e, const char *name) {
   size_t n = strlen(e->plan->model);
   return !strncmp(name, e->plan->model, n) && !strncmp(name + n, "__", 2) ? name + n + 2 : name;
 }
 
-// Kernels that fuse much have long names: a member's ends at a word.
+// Shortens names of kernels that fuse many ops, at a word boundary.
 static const char *member_name(Embed *e, const char *name) {
   enum { kMost = 48 };
   const char *text = short_name(e, name);
@@ -29,22 +29,22 @@ static int writer_of(const Plan *plan, int t) {
   return -1;
 }
 
-// Values between kernels have names like `relu`: their layer's stands before them.
+// Intermediate values have names like `relu`; the layer's name is prefixed.
 static const char *tensor_name(Embed *e, int t) {
   const PlanTensor *tensor = &e->plan->tensors[t];
   int writer = writer_of(e->plan, t);
   if (tensor->role != RoleTemp || writer < 0) return tensor->name;
   const PlanKernel *kernel = &e->plan->kernels[writer];
   const char *within = short_name(e, tensor->name);
-  if (within != tensor->name) return within; // what a kernel's blocks leave for each other
+  if (within != tensor->name) return within; // scratch of a kernel
   if (tensor->space != SpaceArena) return arena_printf(e->arena, "%s_packed", tensor->name);
   size_t n = strlen(kernel->layer);
   if (!strncmp(tensor->name, kernel->layer, n)) return tensor->name;
-  const char *last = strrchr(tensor->name, '.'); // layer1.0.relu, which layer1.0.conv1 makes
+  const char *last = strrchr(tensor->name, '.'); // layer1.0.relu, computed by layer1.0.conv1
   return arena_printf(e->arena, "%s_%s", kernel->layer, last ? last + 1 : tensor->name);
 }
 
-// Inputs, or outputs, of one name are fields of different structs.
+// An input and an output of the same name are fields of different structs.
 static const char *border_ident(const Embed *e, int t) {
   const PlanTensor *tensors = e->plan->tensors;
   if (tensors[t].role != RoleInput && tensors[t].role != RoleOutput) return NULL;
@@ -54,7 +54,7 @@ static const char *border_ident(const Embed *e, int t) {
   return NULL;
 }
 
-// Values between kernels are variables of their entry's function.
+// Intermediate values are variables of their entry's function.
 static void name_values(Embed *e, const PlanEntry *entry, Names *others) {
   Names *names = names_new(e->arena, others);
   for (int i = 0; i < entry->nsteps; i++) {
@@ -73,8 +73,8 @@ static const char *upper(Arena *arena, const char *text) {
   return copy;
 }
 
-// The functions and structs of an entry begin with its name, its constant is the name in capitals:
-// none may be another's.
+// An entry's functions and structs begin with its name, and its constant is the name in capitals;
+// none may collide.
 static const char *take_entry(Embed *e, Names *functions, Names *constants, const char *wanted) {
   static const char *const ends[] = {"",        "_host",         "_inputs",       "_outputs",
                                      "_capture", "_profile",      "_host_inputs", "_host_outputs"};
@@ -123,7 +123,7 @@ void embed_name_all(Embed *e) {
   e->tensor = arena_alloc(e->arena, sizeof *e->tensor * (size_t)(p->ntensors + 1));
   e->kernel = arena_alloc(e->arena, sizeof *e->kernel * (size_t)(p->nkernels + 1));
   e->entry = arena_alloc(e->arena, sizeof *e->entry * (size_t)(p->nentries + 1));
-  for (int pass = 0; pass < 2; pass++) // what users see first: it keeps its name
+  for (int pass = 0; pass < 2; pass++) // names visible to users are chosen first
     for (int i = 0; i < p->ntensors; i++) {
       const PlanTensor *t = &p->tensors[i];
       const char *known = border_ident(e, i);
@@ -144,7 +144,7 @@ void embed_name_all(Embed *e) {
 
 // ---- the network's own name ---------------------------------------------------------------------
 
-// A template's C: without comments and Lua, texts, holes.
+// A template's C code without comments, Lua, strings and template parameters.
 static const char *bare_c(Arena *arena, const char *template) {
   char *out = arena_dup(arena, template), *to = out;
   for (const char *s = template; *s;) {
@@ -164,8 +164,8 @@ static const char *bare_c(Arena *arena, const char *template) {
   return out;
 }
 
-// Headers: NAME.h would stand in their place for programs that include from the folder. And the
-// example's own name.
+// Standard headers: a file NAME.h would shadow them in programs that include from the folder. Also
+// the example's own name.
 static const char headers[] =
     "assert complex ctype errno fenv float inttypes iso646 limits locale math memory setjmp signal "
     "stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings "
@@ -173,8 +173,8 @@ static const char headers[] =
     "cublas cudnn nvrtc nvtx nvml cupti cuComplex cuda_runtime cuda_fp16 cuda_bf16 "
     "cuda_runtime_api vector_types builtin_types device_types driver_types example";
 
-// Functions and constants of C's and POSIX's headers that the emitted programs include, or theirs
-// do: NAME is a type.
+// Functions and constants of C and POSIX headers that emitted programs include, directly or not;
+// NAME becomes a type.
 static const char functions_of_c[] =
     "abort abs access acos acosh alarm asin asinh at_quick_exit atan atan2 atanh atexit atof atoi "
     "atol atoll bcmp bcopy bsearch bzero calloc cbrt ceil chdir chown clearenv clearerr clock "

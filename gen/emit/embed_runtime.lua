@@ -1,8 +1,8 @@
--- embed_runtime.lua: C text over CUDA's driver API becomes text over its runtime API.
+-- embed_runtime.lua: translates C text from the CUDA driver API to the runtime API.
 --
--- The templates in templates/embed/ are written in the driver's words. Most have a word in the
--- runtime API that takes the same arguments; where the two differ in more than words (contexts,
--- loading kernels, launches) the templates have both. A word of the driver without one here is an
+-- The templates in templates/embed/ use the driver API. Most names have an equivalent in the
+-- runtime API with the same arguments; where the APIs differ more (contexts, loading kernels,
+-- launches) the templates contain both variants. A driver name without an equivalent here is an
 -- error.
 local words = {
   CUDA_SUCCESS = "cudaSuccess",
@@ -45,7 +45,7 @@ local words = {
   cuStreamSynchronize = "cudaStreamSynchronize",
 }
 
--- One function copies, and takes the direction before the stream.
+-- cudaMemcpyAsync takes the direction before the stream.
 local directions = {
   cuMemcpyHtoDAsync = "cudaMemcpyHostToDevice",
   cuMemcpyDtoHAsync = "cudaMemcpyDeviceToHost",
@@ -59,7 +59,7 @@ local function copy(name, arguments)
          string.gsub(arguments, ", ([%w_>%-]+)%)$", ", " .. direction .. ", %1)")
 end
 
--- Tensor maps are the driver's alone, in both.
+-- Tensor maps exist only in the driver API; both variants use it.
 local function is_of_maps(text)
   return string.find(text, "^CUtensorMap") or string.find(text, "^CU_TENSOR_MAP_") or
          text == "cuTensorMapEncodeTiled"
@@ -69,7 +69,7 @@ local function word(text)
   if words[text] then return words[text] end
   if is_of_maps(text) then return end
   if string.find(text, "^cu%u") or string.find(text, "^CU_") or string.find(text, "^CU%l") then
-    error("no word of the runtime API for " .. text)
+    error("no equivalent in the runtime API for " .. text)
   end
 end
 

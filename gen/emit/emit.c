@@ -1,13 +1,13 @@
-// emit.c: groups become CUDA text. For each group the holes of its template are filled: names,
-// constants of the schedule, and the fused expression (expr.c). The algorithm itself is ordinary
-// CUDA C++ in templates/, rendered by render.lua.
+// emit.c: groups to CUDA text. For each group the template's parameters are set: names, constants
+// of the schedule, and the fused expression (expr.c). The algorithms are ordinary CUDA C++ in
+// templates/, rendered by render.lua.
 #include "emit.h"
 
 #include <lauxlib.h>
 #include <stdlib.h>
 #include <string.h>
 
-// ---- holes ------------------------------------------------------------------------------------
+// ---- template parameters ----------------------------------------------------------------------
 
 void hole_text(Emitter *e, const char *name, const char *text) {
   lua_pushstring(e->c->lua, text);
@@ -21,7 +21,7 @@ void hole_take(Emitter *e, const char *name, Buffer *text) {
 
 const char *hole_get(Emitter *e, const char *name) {
   lua_getfield(e->c->lua, -1, name);
-  const char *text = lua_tostring(e->c->lua, -1); // the table keeps it
+  const char *text = lua_tostring(e->c->lua, -1); // the table keeps the string alive
   lua_pop(e->c->lua, 1);
   return text;
 }
@@ -36,7 +36,7 @@ void hole_bool(Emitter *e, const char *name, bool value) {
   lua_setfield(e->c->lua, -2, name);
 }
 
-// ---- what every kernel has --------------------------------------------------------------------
+// ---- parts of every kernel --------------------------------------------------------------------
 
 const char *const *emit_index_names(int rank) {
   static const char *const names[MaxRank + 1][MaxRank] = {
@@ -53,7 +53,8 @@ const char *const *emit_index_names(int rank) {
   return names[rank];
 }
 
-// Is no other parameter the same memory, nor is it read where other blocks have written it?
+// "__restrict__ " unless the parameter aliases another one, or is written by other blocks of this
+// kernel.
 static const char *alone(const Group *g, const Node *n) {
   return group_aliases(g, n) || (g->first && n->group == g->first) ? "" : "__restrict__ ";
 }
@@ -80,7 +81,7 @@ static void put_params(Emitter *e) {
 
 // ---- the fused expression ---------------------------------------------------------------------
 
-// Is it for the epilogue to store n?
+// Does the epilogue output of this scope store n?
 static bool ends_in(const Group *g, const Scope *s, const Node *n) {
   return n->tail == s->tail && !group_reduces(g, n) && !group_by_element(g, n);
 }
@@ -94,7 +95,7 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   s->flat_type = *t;
   memcpy(s->flat_at, at, sizeof *at * (size_t)t->rank);
   const char **values = arena_alloc(e->c->arena, sizeof *values * (size_t)e->g->noutputs);
-  for (int i = 0; i < e->g->noutputs; i++) { // all is read before anything is written
+  for (int i = 0; i < e->g->noutputs; i++) { // all loads precede the first store
     Node *n = e->g->outputs[i];
     if (!ends_in(e->g, s, n)) continue;
     values[i] = expr_value(s, group_stored(e->g, n), at);
@@ -114,7 +115,7 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   }
   int64_t size[MaxRank];
   const char *names[MaxRank];
-  for (int d = 0; d < t->rank; d++) { // in memory order, and only what is mentioned
+  for (int d = 0; d < t->rank; d++) { // in memory order, only if mentioned
     size[d] = t->dim[t->order[d]];
     const char *name = at[t->order[d]].text;
     bool used = expr_mentions(s->loads.text, name) || expr_mentions(s->body.text, name) ||
@@ -140,7 +141,7 @@ void emit_lane_index(const Type *t, const char *const *names, Index *at) {
   }
 }
 
-// Threads whose elements keep their value leave.
+// Early exit for elements that an in-place update does not change.
 static void put_condition(const Group *k, Scope *s, const Index *at) {
   Scope before = {.group = k, .lanes = 1, .indent = "  "};
   const Node *made = k->outputs[0];
@@ -156,7 +157,7 @@ static void put_condition(const Group *k, Scope *s, const Index *at) {
   scope_free(&before);
 }
 
-// A table of holes for the elements of one domain, whose blocks begin at `begin`; on the stack.
+// Pushes the parameters of one part of a multi-tensor launch, whose blocks begin at `begin`.
 static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
   const Type *t = &part->anchor->type;
   Index at[MaxRank];
@@ -191,12 +192,12 @@ void emit_map(Emitter *e) {
 
 // ---- the pass ---------------------------------------------------------------------------------
 
-const char *emit_template_file(const Group *g) { // it is rendered from
+const char *emit_template_file(const Group *g) { // path of its template
   return arena_printf(g->graph->arena, "templates/%s.cu", g->tm->name);
 }
 
-// The text with each line indented by the braces it stands in; lines with # stay at the left, a
-// line that continues the one before stands two further in.
+// Re-indents generated code by brace depth; preprocessor lines stay at column 0, continuation lines
+// are indented by two more.
 static char *indented(Arena *arena, const char *text) {
   int lines = 1, deepest = 24, depth = 0;
   for (const char *s = text; *s; s++) lines += *s == '\n';
@@ -239,7 +240,7 @@ void emit_push_render(lua_State *lua, Arena *arena) {
   if (bad || lua_pcall(lua, 1, 1, 0)) die("%s", lua_tostring(lua, bad ? -2 : -1));
 }
 
-// The template with the holes on top of the stack.
+// Renders the template with the parameters on top of the stack.
 static const char *render(Emitter *e, const char *file) {
   lua_State *lua = e->c->lua;
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.render");
@@ -251,8 +252,8 @@ static const char *render(Emitter *e, const char *file) {
   return out;
 }
 
-// Words of the templates and of the C++ around them. Of each operand a and b of a contraction,
-// contract.cu has its own, named $(o.name)_row and the like.
+// Identifiers of the templates and of C++. For operands a and b of a contraction, contract.cu uses
+// names like $(o.name)_row.
 static Names *reserved_words(Compiler *c) {
   Names *names = names_new(c->arena, NULL);
   names_reserve_cpp(names);
@@ -261,7 +262,8 @@ static Names *reserved_words(Compiler *c) {
       names_reserve(names, emit_index_names(rank)[d]);
       names_reserve(names, arena_printf(c->arena, "at_%s", emit_index_names(rank)[d]));
     }
-  for (int d = 0; maps_leading_name(d); d++) names_reserve(names, maps_leading_name(d)); // axes
+  // axis names
+  for (int d = 0; maps_leading_name(d); d++) names_reserve(names, maps_leading_name(d));
   for (int i = 0; i < c->nops; i++)
     for (int axis = 0; c->ops[i]->maps && axis < c->ops[i]->maps->naxes; axis++)
       names_reserve(names, c->ops[i]->maps->axis[axis]);
@@ -281,7 +283,7 @@ static Names *reserved_words(Compiler *c) {
   return names;
 }
 
-// Is its expression made of what lib/values.cuh has: integers, conversions, Python's division?
+// Does its expression use lib/values.cuh: integers, conversions, Python's division?
 static bool needs_values(const Node *n) {
   bool values = !dtype_is_float(n->type.dtype) || n->op->typing == TypeWhere;
   for (int j = 0; j < n->nin; j++)
@@ -290,7 +292,7 @@ static bool needs_values(const Node *n) {
   return values || (cuda && (strstr(cuda, "nn_mod(") || strstr(cuda, "nn_floordiv(")));
 }
 
-// Which files of lib/ the group's expressions need besides prim.cuh.
+// Sets the files of lib/ that the group's expressions need besides prim.cuh.
 static void put_includes(Emitter *e) {
   bool values = false, draws = false;
   for (const Group *g = e->g; g; g = g->first)
@@ -314,13 +316,13 @@ void emit_group(Compiler *c, Group *g) {
   hole_int(&e, "lanes", g->tile.lanes);
   hole_int(&e, "threads", g->tile.threads);
   g->tm->emit(&e);
-  put_params(&e); // and which of them are pointers
+  put_params(&e); // also sets which arguments are pointers
   emit_header(&e);
   g->source = render(&e, emit_template_file(g));
   lua_pop(c->lua, 1);
 }
 
-// Needs: tiles. Gives: Group.source.
+// Needs: tiles. Sets Group.source.
 void emit_pass(Compiler *c) {
   emit_push_render(c->lua, c->arena);
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.render");

@@ -1,5 +1,5 @@
-// emit_attend.c: the holes of attention kernels: the score of a query and a key, its weight, and
-// what the softmax of a row comes to.
+// emit_attend.c: template parameters of attention forward: the score function, probabilities, and
+// row statistics of the softmax.
 #include "attend_text.h"
 
 #include <math.h>
@@ -9,10 +9,10 @@ static bool is_masked(const Node *n) {
   return node_is_literal(n) && n->attr.value == -INFINITY;
 }
 
-// ---- scores and weights ------------------------------------------------------------------------
+// ---- scores and probabilities -----------------------------------------------------------------
 
-// The factor that all of a score has in common, which is applied with the exponential: that of its
-// last multiplication by a positive number, maybe below conditions that mask (Node *scaled).
+// The positive constant by which the whole score is multiplied last, possibly below masks; it is
+// applied in the exponential. *scaled: that multiplication, or NULL.
 static double common_factor(const Node *score, const Group *g, const Node **scaled) {
   const Node *n = score;
   for (*scaled = NULL; n->group == g && n->op->cls == OpMap && (n == score || n->uses == 1);) {
@@ -29,7 +29,7 @@ static double common_factor(const Node *score, const Group *g, const Node **scal
   return 1;
 }
 
-// The score, where the conditions of `holding` hold.
+// The score function, given the conditions of `holding`.
 static void put_score(AttendText *t, const char *name, const Masking *holding) {
   const Attention *a = t->e->g->attention;
   Scope s = attend_scope(t);
@@ -43,13 +43,13 @@ static void put_score(AttendText *t, const char *name, const Masking *holding) {
   lua_setfield(t->e->c->lua, -2, name);
 }
 
-// What the step makes of `value`, which the power has become.
+// Applies a step (such as dropout or the division by the row sum) to `value`.
 static const char *weighed(Scope *s, const Weighing *w, const Index *at, const char *value) {
   expr_bind(s, w->node->in[w->heavy], at, value);
   return expr_value(s, w->node, at);
 }
 
-// Steps from `first` down to `end` of those that apply to elements; nothing if there are none.
+// The elementwise steps from `first` down to `end`, as a function; nothing if there are none.
 static void put_steps(AttendText *t, const char *name, int first, int end) {
   const Attention *a = t->e->g->attention;
   Scope s = attend_scope(t);
@@ -69,7 +69,7 @@ static void put_steps(AttendText *t, const char *name, int first, int end) {
   lua_setfield(t->e->c->lua, -2, name);
 }
 
-// What is summed up of a power, and what of that weighs values.
+// Functions of the exponential: the term added to the row sum, and the factor of the values.
 static void put_weight(AttendText *t) {
   const Attention *a = t->e->g->attention;
   int last = a->nsteps - 1;
@@ -77,9 +77,9 @@ static void put_weight(AttendText *t) {
   put_steps(t, "weighing", last - a->counted, 0);
 }
 
-// ---- rows --------------------------------------------------------------------------------------
+// ---- row statistics ---------------------------------------------------------------------------
 
-// The reductions, of the row's largest score and the sum of exp(score - largest).
+// Binds the row reductions: the maximum and the sum of exp(score - maximum).
 static void bind_rows(AttendText *t, Scope *s, const Index *at, const char *scale) {
   const Group *g = t->e->g;
   Arena *arena = t->e->c->arena;
@@ -95,7 +95,7 @@ static void bind_rows(AttendText *t, Scope *s, const Index *at, const char *scal
   }
 }
 
-// Stores values of rows that leave the kernel.
+// Stores row statistics that leave the kernel.
 static void put_row_outputs(AttendText *t, Scope *s, const Index *at) {
   const Group *g = t->e->g;
   for (int i = 0; i < g->noutputs; i++) {
@@ -112,7 +112,7 @@ static void put_row_outputs(AttendText *t, Scope *s, const Index *at) {
   }
 }
 
-// Do both compute the same? Conditions are copied for each that reads them (chain.c).
+// Do both compute the same? Conditions are copied for each reader (chain.c).
 static bool is_alike(Arena *arena, const Node *a, const Node *b) {
   size_t size, other;
   if (a == b) return true;
@@ -124,7 +124,7 @@ static bool is_alike(Arena *arena, const Node *a, const Node *b) {
   return true;
 }
 
-// Is this step a condition that the scores have, too, so that what it leaves out is 0 already?
+// Does this step repeat a mask of the scores, so that masked elements are already 0?
 static bool masks_again(Arena *arena, const Attention *a, const Weighing *w) {
   if (w->node->op->typing != TypeWhere || w->heavy != 1) return false;
   for (const Node *n = a->score; n->op->cls == OpMap && n->op->typing == TypeWhere; n = n->in[1])
@@ -146,7 +146,8 @@ static void put_row(AttendText *t) {
     expr_broadcast(&a->score->type, &a->shift->type, at, of);
     shift = expr_value(&s, a->shift, of);
   }
-  const char *value = expr_name(e->g, "factor"); // between exp(score - largest) and the power
+  // between exp(score - maximum) and exp(score - shift)
+  const char *value = expr_name(e->g, "factor");
   buffer_put(&s.body, "    const float %s = nn_exp(state.most - %s);\n", value, shift);
   bind_rows(t, &s, at, value);
   for (int i = a->nsteps - 1; i >= 0; i--) {
@@ -156,7 +157,7 @@ static void put_row(AttendText *t) {
   }
   put_row_outputs(t, &s, at);
   for (int i = 0; i < a->nsteps; i++)
-    if (masks_again(e->c->arena, a, &a->step[i])) { // a row without a key has no NaN then
+    if (masks_again(e->c->arena, a, &a->step[i])) { // avoids NaN in rows without keys
       value = arena_printf(e->c->arena, "(state.sum == 0.f ? 0.f : %s)", value);
       break;
     }

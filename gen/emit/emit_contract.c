@@ -1,5 +1,5 @@
-// emit_contract.c: the holes of a contraction's kernel: its operands, its phases. What follows its
-// result is in emit_tails.c.
+// emit_contract.c: template parameters of contractions: operands, phases, column and row
+// reductions. Epilogues: emit_tails.c.
 #include "emit.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static unsigned rows_of(int tensor) {
   return kRoleBatch | (tensor == MapA ? kRoleM : kRoleN);
 }
 
-// " && unsigned(y) < 56u" for each dimension that some products leave.
+// Appends " && unsigned(y) < 56u" for each dimension that has indices outside.
 static const char *inside_text(ProductText *h, int tensor, const char *text) {
   unsigned all = rows_of(tensor) | kRoleK;
   for (int d = 0; d < h->maps->rank[tensor]; d++)
@@ -27,7 +27,7 @@ static const char *inside_text(ProductText *h, int tensor, const char *text) {
   return text;
 }
 
-// One operand's element: statements, then the value.
+// A computed operand's element: statements and the value.
 static void put_computed(Emitter *o, ProductText *h, int tensor) {
   const Node *operand = o->g->anchor->in[tensor];
   unsigned all = rows_of(tensor) | kRoleK;
@@ -36,7 +36,7 @@ static void put_computed(Emitter *o, ProductText *h, int tensor) {
   product_index(h, tensor, all, "    ", &decode, at);
   Scope s = {.group = o->g, .lanes = 1, .indent = "    ", .pred = "inside"};
   s.flat_type = type_make(DtF32, operand->type.rank, operand->type.dim);
-  s.flat = product_flat_text(h, tensor, &s.flat_type, all); // values that lie as it would
+  s.flat = product_flat_text(h, tensor, &s.flat_type, all); // for values in the operand's layout
   memcpy(s.flat_at, at, sizeof *at * (size_t)operand->type.rank);
   const char *value = expr_value(&s, operand, at);
   bool phased = h->p.phases > 1;
@@ -52,8 +52,7 @@ static void put_computed(Emitter *o, ProductText *h, int tensor) {
   scope_free(&s);
 }
 
-// The taps of a row that miss the operand, a bit for each position of the reduced axis of a
-// dimension.
+// Bit mask, per row, of filter taps that fall into the padding.
 static void put_missing(Emitter *o, ProductText *h, int tensor) {
   const Maps *m = h->maps;
   Buffer missing = {0}, tap = {0};
@@ -85,7 +84,7 @@ static void put_missing(Emitter *o, ProductText *h, int tensor) {
   hole_take(o, "tap", &tap);
 }
 
-// "int m, int batch": names of those that the text does not mention are left out.
+// Parameter list "int m, int batch"; names that the text does not mention are omitted.
 static const char *arguments(const ProductText *h, const char *one, const char *two,
                              const char *text) {
   const char *list = arena_printf(h->arena, "int%s%s", expr_mentions(text, one) ? " " : "",
@@ -95,7 +94,7 @@ static const char *arguments(const ProductText *h, const char *one, const char *
   return arena_printf(h->arena, "%s, int%s%s", list, used ? " " : "", used ? two : "");
 }
 
-// An operand's element is at its row's offset plus that of k.
+// A copied operand: row offsets plus offsets along k.
 static void put_copied(Emitter *o, ProductText *h, int tensor) {
   const Operand *from = tensor == MapA ? &h->p.a : &h->p.b;
   const char *letter = product_letters[tensor == MapA ? AxisM : AxisN];
@@ -148,7 +147,7 @@ static void put_copied(Emitter *o, ProductText *h, int tensor) {
 
 static void put_operand(ProductText *h, int tensor) {
   Emitter o = *h->e;
-  bool halves = h->p.pair && tensor == MapB; // its row n is another column of the product
+  bool halves = h->p.pair && tensor == MapB; // row n is at another column of the product
   if (halves) h->number[AxisN] = "column", product_name_axes(h);
   const Operand *from = tensor == MapA ? &h->p.a : &h->p.b;
   lua_newtable(o.c->lua);
@@ -156,7 +155,7 @@ static void put_operand(ProductText *h, int tensor) {
   hole_text(&o, "map", tensor == MapA ? "MapA" : "MapB");
   hole_text(&o, "index", tensor == MapA ? "m" : "n");
   hole_text(&o, "comment",
-            arena_printf(h->arena, "Operand %s: where its rows are, and k from there.",
+            arena_printf(h->arena, "Operand %s: row addresses, and offsets along k.",
                          tensor == MapA ? "a" : "b"));
   hole_bool(&o, "halves", halves);
   (from->piece ? put_copied : put_computed)(&o, h, tensor);
@@ -166,12 +165,12 @@ static void put_operand(ProductText *h, int tensor) {
 
 // ---- the kernel ---------------------------------------------------------------------------------
 
-static bool is_rounded(const Operand *o) { // to TF32, where it was stored
+static bool is_rounded(const Operand *o) { // rounded to TF32 when stored
   return o->piece && o->base->tf32;
 }
 
-// What MmaTile and the others are told of the operands: ", kAcrossA, kAcrossB, kRoundA, kRoundB",
-// as far as it is not as they take it to be.
+// Trailing template arguments of the tile class (", kAcrossA, kAcrossB, kRoundA, kRoundB"),
+// omitting defaults.
 static const char *operand_flags(const ProductText *h) {
   const Operand *a = &h->p.a, *b = &h->p.b;
   bool mma = h->e->g->tile.unit == &unit_mma, told = mma && (is_rounded(a) || is_rounded(b));
@@ -207,20 +206,20 @@ static void put_shape(ProductText *h) {
   hole_int(e, "taps", tile_tap_bytes(p) / kTapBytes);
   hole_int(e, "smem", t->smem);
   hole_bool(e, "own", tile_keeps(t, p, e->g));
-  bool changes = false; // memory that it reads
+  bool changes = false; // of memory that it also reads
   for (int i = 0; i < e->g->noutputs; i++)
     changes = changes || group_aliases(e->g, e->g->outputs[i]);
   hole_bool(e, "changes", changes);
   hole_bool(e, "walks", t->grid[0] < (int64_t)tile_count(t, p) * t->splits);
 }
 
-// k.phases: of each its first tile along m, and the values of its members; k.m and k.k divide those
-// of all.
+// k.phases: per phase the first tile along m and its members' values. k.m, k.k: common divisors of
+// m and k of all phases.
 static void put_phases(ProductText *h) {
   Emitter *e = h->e;
   lua_State *lua = e->c->lua;
   int64_t m = 0, k = 0, first = 0;
-  bool full = true; // every part of every phase has some k
+  bool full = true; // no split of any phase has an empty k
   lua_newtable(lua);
   for (int i = 0; i < h->p.phases; i++) {
     int64_t rows = maps_count(&h->p.maps[i], AxisM), depth = maps_count(&h->p.maps[i], AxisK);
@@ -245,7 +244,7 @@ static void put_phases(ProductText *h) {
   hole_take(e, "members", &h->members);
 }
 
-// What the kernel reduces its rows or its columns to: their states.
+// Collects accumulators of row statistics and column reductions.
 static void find_states(Emitter *e, States *rows, States *columns) {
   const Group *g = e->g;
   for (int i = 0; i < g->nnodes; i++) {
@@ -258,8 +257,8 @@ static void find_states(Emitter *e, States *rows, States *columns) {
   if (columns->count) columns->run = expr_name(g, "ColumnRun");
 }
 
-// What becomes of a state, which is `whole`, of a row or a column at `at`: it and what maps make of
-// it are stored.
+// Emits the final value of a row or column accumulator (variable `whole`), the maps applied to it,
+// and the stores.
 static void put_whole(ProductText *h, States *states, const Node *reduction, Scope *s,
                       const Index *at, Buffer *decode) {
   Emitter *e = h->e;
@@ -290,7 +289,7 @@ static void put_whole(ProductText *h, States *states, const Node *reduction, Sco
   hole_take(e, "states", &structs);
 }
 
-// k.columns: what becomes of a column's state, or of that of several, of which sum_n is the first.
+// k.columns: results of columns, or of groups of columns beginning at sum_n.
 static void put_columns(ProductText *h) {
   Emitter *e = h->e;
   Group *g = e->g;
@@ -303,7 +302,7 @@ static void put_columns(ProductText *h) {
   h->number[AxisN] = "sum_n", product_name_axes(h);
   product_index(h, MapOut, kRoleBatch | kRoleN, "    ", &decode, at);
   int columns = maps_dim(h->maps, MapOut, AxisN);
-  for (int d = 0; d < g->anchor->type.rank; d++) // not where the rows of a phase begin
+  for (int d = 0; d < g->anchor->type.rank; d++) // without the rows' begin in a phase
     if (d != columns && !(kept >> d & 1)) at[d] = (Index){"0", false};
   for (int i = 0; i < g->tails[0].nmoves; i++) {
     expr_follow(g->tails[0].moves[i], 1, at, to);
@@ -323,7 +322,7 @@ static void put_columns(ProductText *h) {
   h->number[AxisN] = product_letters[AxisN], product_name_axes(h);
 }
 
-// k.row_states: what becomes of a row's state.
+// k.row_states: results of row statistics.
 static void put_rows(ProductText *h) {
   Emitter *e = h->e;
   Group *g = e->g;
@@ -340,7 +339,7 @@ static void put_rows(ProductText *h) {
   lua_setfield(e->c->lua, -2, "row_states");
 }
 
-// k.begins: the rows that all blocks make at first, as rowwise.cu has them.
+// k.begins: the prologue's rows, as in rowwise.cu.
 static void put_first(Emitter *e) {
   Group *rows = e->g->first;
   lua_State *lua = e->c->lua;

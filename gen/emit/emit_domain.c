@@ -1,4 +1,4 @@
-// emit_domain.c: the elements that a reduction runs over: their indices and how they are counted.
+// emit_domain.c: iteration domains of reductions: indices of elements and outputs.
 #include "emit.h"
 
 #include <string.h>

@@ -1,11 +1,10 @@
-// emit_header.c: the comment that a kernel opens with: its ops, the lines of the model that it
-// comes from, its values, its launch and its traffic.
+// emit_header.c: a kernel's opening comment: its ops, model lines, values, launch and traffic.
 #include "emit.h"
 
 #include <limits.h>
 #include <string.h>
 
-// The i-th of Group.args, by the parameters that it comes by.
+// Describes argument i by the parameters that pass it.
 static void describe_value(Buffer *b, const Group *g, int i, const Node *n, const char *role) {
   const char *between = expr_takes_pointer(g, i) ? g->args[i] : "";
   buffer_put(b, "//   %-3s %s", role, between);
@@ -26,7 +25,7 @@ static bool same_file(Loc a, Loc b) {
   return a.file && b.file && !strcmp(a.file, b.file);
 }
 
-// The least line of this file above `last` that a node comes from; INT_MAX: there is none.
+// The smallest line of this file above `last` that a node comes from, or INT_MAX.
 static int next_line(const Group *g, Loc file, int last) {
   int next = INT_MAX;
   for (int i = 0; i < g->nnodes; i++) {
@@ -36,7 +35,7 @@ static int next_line(const Group *g, Loc file, int last) {
   return next;
 }
 
-// The model lines that the kernel comes from: each file once, with its lines in rising order.
+// Lists the model lines: each file once, lines ascending.
 static void put_lines(Buffer *b, const Group *g) {
   const char *between = "";
   for (int i = 0; i < g->nnodes; i++) {
@@ -58,7 +57,7 @@ void emit_header(Emitter *e) {
   put_lines(&b, g);
   buffer_put(&b, "\n");
   if (g->first) {
-    buffer_put(&b, "// its blocks begin with the rows of %s: from ", g->first->layer);
+    buffer_put(&b, "// prologue: the rows of %s, from ", g->first->layer);
     put_lines(&b, g->first);
     buffer_put(&b, "\n");
   }

@@ -1,14 +1,14 @@
-// emit_heads.c: rows of attention's operands that are computed (heads.c), where they are loaded or
-// by a kernel of their own, as text: sweeps for what is reduced along a row, then the elements of a
-// head, in parts between the borders of concats, so that each is of one of their inputs.
+// emit_heads.c: computed rows of attention operands (norm, rotary; heads.c), evaluated while
+// loading or in a separate kernel: sweeps for reductions along a row, then the elements of a head,
+// split at concat borders such that each part reads one input.
 #include "emit.h"
 
 #include <string.h>
 
-typedef struct Sweep { // over a row that is reduced
+typedef struct Sweep { // a reduction along a row
   const Node *reduction;
-  Index at[MaxRank]; // of its result
-  int states; // which of them
+  Index at[MaxRank]; // index of its result
+  int states; // index in HeadStates.list
   const char *state, *name, *loads, *body;
   int64_t count;
   int lanes;
@@ -17,7 +17,7 @@ typedef struct Sweep { // over a row that is reduced
 struct Head {
   Emitter *e;
   HeadStates *states;
-  Sweep **sweeps; // in the order that they run
+  Sweep **sweeps; // in execution order
   int nsweeps, pack;
 };
 
@@ -42,7 +42,7 @@ static int new_states(struct Head *h, const Node *n) {
   return all->count++;
 }
 
-// The result of a reduction along a row: a sweep of its own makes it, before what reads it.
+// Adds a sweep that computes a reduction along the row, before its readers.
 static const char *reduced(Scope *s, const Node *n, const Index *at) {
   struct Head *h = s->head;
   Arena *arena = h->e->c->arena;
@@ -84,7 +84,8 @@ typedef struct Cuts {
   int visits;
 } Cuts;
 
-// Where element e of the head is e + by along dimension d of n: what lies where concats join.
+// Finds concat borders within a head; element e of the head is element e + by along dimension d of
+// n.
 static void find_cuts(Cuts *c, const Node *n, int d, int64_t by) {
   if (n->group != c->group || d < 0 || ++c->visits > kMostVisits) return;
   bool move = n->op->cls == OpMove;
@@ -110,7 +111,7 @@ static void find_cuts(Cuts *c, const Node *n, int d, int64_t by) {
   }
 }
 
-// Elements `first` to before `last` of operand n, as a table of holes: on the stack.
+// Pushes the parameters for elements first..last - 1 of operand n.
 static void put_part(struct Head *h, const Node *n, int along, const Index *row, int64_t first,
                      int64_t last, Buffer *all) {
   Emitter *e = h->e;
@@ -155,7 +156,8 @@ static void put_sweeps(struct Head *h, Buffer *all) {
   lua_setfield(e->c->lua, -2, "sweeps");
 }
 
-// The holes of rows of n: `row` is the index of one, which `decode` defines, but for dimension d.
+// Sets the parameters of rows of n; `row` is a row's index, defined by `decode`, without dimension
+// d.
 static void put_head(Emitter *e, HeadStates *states, const Node *n, int d, const Index *row,
                      Buffer *decode) {
   enum { kChunk = 16 }; // bytes
@@ -188,7 +190,7 @@ void emit_head_states(Emitter *e, HeadStates *states) {
 
 void emit_head(Emitter *e, HeadStates *states, const ProductText *product, int i, int tensor,
                AxisRole rows, AxisRole along) {
-  enum { kStep = 32, kFew = 4 }; // kFew lanes share a row: each has several loads in flight
+  enum { kStep = 32, kFew = 4 }; // with kFew lanes per row each has several loads in flight
   const Attention *a = e->g->attention;
   const Type *t = &a->operand[i]->type;
   ProductText p = *product;
@@ -206,7 +208,7 @@ void emit_head(Emitter *e, HeadStates *states, const ProductText *product, int i
   hole_int(e, "sharing", steps % 2 ? kFew / 2 : kFew);
 }
 
-// ---- a kernel of its own ------------------------------------------------------------------------
+// ---- as a separate kernel ---------------------------------------------------------------------
 
 void emit_heads(Emitter *e) {
   const Node *n = e->g->anchor;

@@ -1,5 +1,5 @@
-// emit_maps.c: the index maps of a product as text. Rows, columns, k and the batch are numbers m,
-// n, k, batch, cut into positions on their axes where there are several.
+// emit_maps.c: index maps of contractions as text. Linear indices m, n, k, batch are decomposed
+// into positions on their axes if there are several.
 #include "emit.h"
 
 #include <ctype.h>
@@ -15,7 +15,7 @@ const char *product_literal(const ProductText *h, int64_t value) {
   return arena_printf(h->arena, "%lld", (long long)value);
 }
 
-// A number that is value[i] in phase i: itself, or the name of a member of the phases.
+// A number that is value[i] in phase i: a literal, or the name of a member of the phase.
 static const char *number(ProductText *h, const char *name, const int64_t *value) {
   bool same = true;
   for (int i = 1; i < h->p.phases; i++) same = same && value[i] == value[0];
@@ -57,7 +57,7 @@ void product_name_axes(ProductText *h) {
   }
 }
 
-// Positions on the axes of a role that the texts mention, cut from its number.
+// Defines the mentioned positions on the axes of a role from its linear index.
 static void decode_axes(ProductText *h, AxisRole role, const char *indent, int count,
                         const char *const *texts, Buffer *b) {
   const Maps *m = h->maps;
@@ -93,14 +93,14 @@ const char *product_decoded(ProductText *h, unsigned roles, const char *indent, 
   return b.text ? buffer_take(&b, h->arena) : "";
 }
 
-// x + y or x - y, where x may be empty.
+// x + y or x - y; x may be empty.
 const char *product_joined(const ProductText *h, const char *x, const char *y, bool minus) {
   if (index_is_zero(y)) return x;
   if (index_is_zero(x)) return minus ? arena_printf(h->arena, "-%s", y) : y;
   return arena_printf(h->arena, "%s %c %s", x, minus ? '-' : '+', y);
 }
 
-// Where products are along dimension d of a tensor: what the axes of some roles add, and its begin.
+// Index along dimension d of a tensor: contributions of some roles, and its begin.
 const char *product_map_text(ProductText *h, int tensor, int d, unsigned roles, bool begin) {
   const IndexMap *map = &h->maps->dim[tensor][d];
   const char *text = "0";
@@ -116,15 +116,15 @@ const char *product_map_text(ProductText *h, int tensor, int d, unsigned roles, 
                        : product_joined(h, text, first, false);
 }
 
-// What positions of some roles add to an element's offset: one multiple of the role's number where
-// they are steps of one size.
+// Contribution of some roles to an element's offset: a multiple of the linear index if a role's
+// positions are equally spaced.
 const char *product_offset_text(ProductText *h, int tensor, const int64_t *stride, unsigned roles) {
   const Maps *m = h->maps;
   const char *text = "0";
   int64_t step;
   for (int role = 0; role < AxisRoles; role++) {
     if (!(roles >> role & 1)) continue;
-    bool linear = true; // in every phase, by the same step, which is that of the innermost axis
+    bool linear = true; // in every phase with the step of the innermost axis
     for (int i = 0; i < h->p.phases; i++)
       linear = linear && axes_linear(&h->p.maps[i], tensor, stride, (AxisRole)role, &step);
     if (linear && count_axes(m, (AxisRole)role)) {
@@ -142,7 +142,7 @@ const char *product_offset_text(ProductText *h, int tensor, const int64_t *strid
   return text;
 }
 
-// The index of an element of a tensor: names, which `b` gives a value, or numbers.
+// The index of an element of a tensor: numbers, or names defined in `b`.
 void product_index(ProductText *h, int tensor, unsigned roles, const char *indent, Buffer *b,
                    Index *at) {
   int rank = h->maps->rank[tensor];
@@ -151,13 +151,13 @@ void product_index(ProductText *h, int tensor, unsigned roles, const char *inden
   buffer_put(b, "%s", product_decoded(h, roles, indent, rank, text));
   for (int d = 0; d < rank; d++) {
     at[d] = (Index){h->maps->type[tensor]->dim[d] == 1 ? "0" : text[d], false};
-    if (!strchr(at[d].text, ' ')) continue; // a name, or a number
+    if (!strchr(at[d].text, ' ')) continue; // already a name or a number
     at[d].text = arena_printf(h->arena, "at_%s", emit_index_names(rank)[d]);
     buffer_put(b, "%sconst int %s = %s;\n", indent, at[d].text, text[d]);
   }
 }
 
-// Where an element of a tensor of these strides is, if that is a sum of multiples of its numbers.
+// The offset of an element with these strides, if it is linear in the roles' indices; else NULL.
 const char *product_flat_text(ProductText *h, int tensor, const Type *t, unsigned roles) {
   int64_t stride[MaxRank], step;
   type_strides(t, stride);

@@ -1,8 +1,6 @@
-// emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid,
-// and a struct for all that one sweep over the elements accumulates, each with clear(), combine()
-// and, where it is shorter and elements come in the order of their places, append(). Where a thread
-// accumulates runs, each has a struct for these too, with clear(), combine(), add_to_run() and
-// whole().
+// emit_monoid.c: accumulators as CUDA text: a struct per monoid, and a struct of all accumulators
+// of one sweep, each with clear(), combine() and, if shorter and elements come in order, append().
+// Runs have structs too, with clear(), combine(), add_to_run() and whole().
 #include "emit.h"
 
 #include <ctype.h>
@@ -45,7 +43,7 @@ static void put_struct(Buffer *b, const char *name, const Monoid *m, bool ordere
   if (ordered && appends(m)) put_join(b, name, m, true);
 }
 
-// $1 and $i in `text` replaced.
+// Writes `text` with $1 and $i replaced.
 static void put_element(Buffer *b, const char *text, const char *value, const char *place) {
   for (const char *s = text; *s; s++) {
     if (*s == '$')
@@ -55,7 +53,7 @@ static void put_element(Buffer *b, const char *text, const char *value, const ch
   }
 }
 
-// The struct of a run of elements of one monoid, whose accumulators are a monoid too.
+// The struct of a monoid's runs, which form a monoid too.
 static void put_run_struct(Buffer *b, const char *run, const char *state, const Monoid *m) {
   Monoid runs = {.count = m->count};
   for (int i = 0; i < m->count; i++)
@@ -68,10 +66,10 @@ static void put_run_struct(Buffer *b, const char *run, const char *state, const 
   buffer_put(b, "return both;\n}\n");
 }
 
-// add_to_run(), to a run, which is a state itself where the monoid has no other.
+// add_to_run(); without a cheaper scheme a run is the accumulator itself.
 static void put_add(Buffer *b, const char *run, const Monoid *m) {
   bool own = m->part[0].run;
-  const char *type = own ? "float" : m->part[0].type; // of integers, that of what they become
+  const char *type = own ? "float" : m->part[0].type; // integers: the accumulator's type
   buffer_put(b, "__device__ inline void add_to_run(%s &a, %s value) {\n%s both;\n", run, type, run);
   for (int i = 0; i < m->count; i++) {
     const Accumulator *a = &m->part[i];
@@ -99,7 +97,7 @@ void states_add(States *s, const Node *reduction) {
   m->name = expr_name(s->group, m->monoid->name);
 }
 
-// A state of one member is that member's struct itself.
+// With a single member the state is that member's struct.
 const char *states_path(const States *s, const Member *m, const char *state) {
   return s->count == 1 ? state
                        : arena_printf(s->group->graph->arena, "%s.%s", state, m->name);
@@ -114,7 +112,7 @@ bool states_have_runs(const States *s) {
   return found;
 }
 
-// Of a state of several members.
+// combine() of a state of several members.
 static void put_member_joins(const States *s, const char *type, Buffer *b, const char *function) {
   begin_join(b, function, type);
   for (int i = 0; i < s->count; i++)
@@ -160,7 +158,7 @@ static void put_run(const States *s, Buffer *b) {
   buffer_put(b, "return both;\n}\n");
 }
 
-// What a kernel's monoids are called: each has one struct, and one for its runs, in all sweeps.
+// Names of a kernel's monoids, shared by all sweeps.
 typedef struct Known {
   const Monoid *monoid;
   const char *type, *run;
@@ -206,7 +204,7 @@ void states_put(States *sweeps, int count, Buffer *b) {
   }
 }
 
-// `text` with `by` in place of the word `a` before a dot.
+// Writes `text` with `by` instead of the word `a` before a dot.
 static void put_renamed(Buffer *b, const char *text, const char *by) {
   for (const char *s = text; *s; s++) {
     bool begins = s == text || !(isalnum((unsigned char)s[-1]) || s[-1] == '_' || s[-1] == '.');

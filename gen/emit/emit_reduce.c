@@ -1,15 +1,14 @@
-// emit_reduce.c: reductions along any dimensions. One sweep over the elements accumulates all
-// reductions of the group, and stores what maps make of elements; then come the maps over the
-// results. And the reductions of several whole tensors by one launch (reduce_many), each of which
-// is such a group.
+// emit_reduce.c: reductions along any dimensions. One pass over the elements updates all
+// accumulators of the group and stores maps of elements; maps of the results follow. Also
+// reductions of several whole tensors in one launch (reduce_many), each of which is such a group.
 #include "emit.h"
 
 #include <stdlib.h>
 
 typedef struct Reduce {
   Emitter *e;
-  const Group *part; // whose nodes: the group, or a part of it
-  int tail;          // their Node.tail
+  const Group *part; // the group, or a part of it, to emit
+  int tail;          // Node.tail of its nodes
   const Node *anchor;
   const Type *in; // of the elements
   int64_t axes;
@@ -18,7 +17,7 @@ typedef struct Reduce {
   States states;
 } Reduce;
 
-// Stores what maps make of the elements, where the thread has an output; else another one does.
+// Stores maps of the elements; threads without an output leave it to another thread.
 static void put_element_stores(Reduce *r, Scope *s) {
   const Group *g = r->e->g;
   Buffer stores = {0}, all = {0};
@@ -32,7 +31,7 @@ static void put_element_stores(Reduce *r, Scope *s) {
     if (!value[i]) continue;
     s->body = (Buffer){0};
     expr_store(s, &stores, g->outputs[i], r->full, value[i]);
-    bool each = stores.size == vectors; // not all lanes by one store, behind the loop
+    bool each = stores.size == vectors; // not one store after the loop
     buffer_put(&body, each ? "if (inside) {\n%s}\n" : "%s", s->body.text);
     free(s->body.text);
     s->body = body;
@@ -42,7 +41,7 @@ static void put_element_stores(Reduce *r, Scope *s) {
   hole_take(r->e, "element_stores", &all);
 }
 
-// Fills the holes of what one element, or kLanes neighbours, add to the states.
+// Sets the parameters for accumulating one element, or kLanes adjacent ones.
 static void put_element(Reduce *r, const char **texts) {
   Group *g = r->e->g;
   Scope s = {.group = g, .lanes = r->part->tile.lanes, .indent = "      ", .tail = r->tail};
@@ -67,7 +66,7 @@ static void put_element(Reduce *r, const char **texts) {
   scope_free(&s);
 }
 
-// The results, and what maps make of them; each thread has an output, or one of each lane.
+// Results and their maps; each thread has one output, or one per lane.
 static void put_outputs(Reduce *r) {
   Group *g = r->e->g;
   Scope s = {.tail = r->tail};
@@ -97,7 +96,7 @@ static void put_constants(Reduce *r) {
   hole_int(r->e, "reduced", type_count(r->in) / type_count(&r->anchor->type));
 }
 
-// The indices of the elements, and of the results, of a part; what it accumulates.
+// Element and result indices of a part, and its accumulators.
 static Reduce begin_part(Emitter *e, const Group *part, int tail) {
   Reduce r = {.e = e, .part = part, .tail = tail, .anchor = part->anchor};
   r.in = &r.anchor->in[0]->type;
@@ -117,7 +116,7 @@ static Reduce begin_part(Emitter *e, const Group *part, int tail) {
   return r;
 }
 
-// The holes for one sweep over the elements, and for what follows.
+// Parameters of one pass over the elements, and of the results.
 static void put_sweep(Reduce *r) {
   Emitter *e = r->e;
   Buffer decode = {0}, each = {0};
@@ -131,7 +130,7 @@ static void put_sweep(Reduce *r) {
   hole_take(e, "decode_element", &each);
 }
 
-// Are places counted as elements lie in memory?
+// Are elements visited in index order?
 static bool in_order(const Reduce *r) {
   for (int i = 1; i < r->ngone; i++)
     if (r->gone[i] < r->gone[i - 1]) return false;
@@ -150,7 +149,7 @@ void emit_reduce(Emitter *e) {
   put_constants(&r);
 }
 
-// A table of holes for one of several tensors; on the stack.
+// Pushes the parameters of one of several tensors.
 static void put_tensor(Emitter *e, int i, int64_t begin) {
   Group *part = e->g->parts[i];
   lua_newtable(e->c->lua);

@@ -1,31 +1,31 @@
-// emit_row.c: rows kept in the registers of the threads that share them. Sweeps over a row
-// accumulate its reductions, and compute the maps between and after them (softmax, layer
-// normalisation): each input is read once, or again by a sweep for what has found no room. The
-// loops are rowwise.cu's; here are the statements inside them.
+// emit_row.c: row kernels: sweeps over a row, kept in registers, accumulate its reductions and
+// compute the maps between and after them (softmax, layer norm). Each input is read once, or again
+// by later sweeps if it was not kept. The loops are in rowwise.cu; here are the statements inside
+// them.
 #include "emit.h"
 
 #include <string.h>
 
 typedef struct Rows {
   Emitter *e;
-  const Type *full; // type of the full domain, in memory order of the anchor's input
+  const Type *full; // the full domain, in memory order of the anchor's input
   int64_t axes;
   Index full_at[MaxRank], row_at[MaxRank];
-  const char **row_names, **kept_names; // by node id, once asked for
-  bool *kept;                           // by node id: an earlier sweep has kept it
-  const Node *values[kMostRowValues];   // that may be kept
+  const char **row_names, **kept_names; // by node id, made on demand
+  bool *kept;                           // by node id: kept by an earlier sweep
+  const Node *values[kMostRowValues];   // candidates for keeping
   int nvalues;
-  bool named[MaxRank]; // by dimension: some text mentions its index
+  bool named[MaxRank]; // by dimension: its index is mentioned
   States *sweeps;
   int nsweeps;
-  struct Bound *loads; // what has been read and computed for a row, beside its elements
+  struct Bound *loads; // row values loaded or computed between sweeps
   int nloads;
 } Rows;
 
 static bool is_full(const Rows *r, const Node *n) {
   return type_same_shape(&n->type, r->full);
 }
-// One value per row. What a prologue makes may have other shapes: it is computed where it is read.
+// One value per row. Values of a prologue may have other shapes and are computed by their readers.
 static bool is_row(const Rows *r, const Node *n) {
   return !is_full(r, n) && type_same_shape(&n->type, &r->e->g->anchor->type);
 }
@@ -42,13 +42,13 @@ static const char *row_name(const Rows *r, const Node *n) { // one value per row
   return *name;
 }
 
-static const char *kept_array(const Rows *r, const Node *n) { // a full value for later sweeps
+static const char *kept_array(const Rows *r, const Node *n) { // a full value kept for later sweeps
   const char **name = &r->kept_names[n->id];
   if (!*name) *name = expr_name(r->e->g, arena_printf(r->e->c->arena, "kept_%s", n->op->name));
   return *name;
 }
 
-// Has n, a value that later sweeps need, a place in `set`?
+// Is n, a value needed by later sweeps, in `set`?
 static bool has_place(const Rows *r, const Node *n, uint64_t set) {
   for (int i = 0; i < r->nvalues; i++)
     if (r->values[i] == n) return set >> i & 1;
@@ -72,7 +72,7 @@ static void note_names(Rows *r, const char *text) {
 
 // ---- one sweep over the row --------------------------------------------------------------------
 
-// Binds what earlier sweeps have made: values of the row, and full ones that they kept.
+// Binds results of earlier sweeps: row values, and kept full values.
 static void bind_earlier(const Rows *r, Scope *s, int p) {
   const Group *g = r->e->g;
   for (int i = 0; i < g->nnodes; i++) {
@@ -80,13 +80,13 @@ static void bind_earlier(const Rows *r, Scope *s, int p) {
     bool before = n->sweep < p || (n->sweep == p && !is_reduction(n));
     if (is_row(r, n) && before && n->op->cls != OpMove) expr_bind(s, n, r->row_at, row_name(r, n));
   }
-  for (int i = 0; i < r->e->c->graph->nnodes; i++) { // inputs of the group among them
+  for (int i = 0; i < r->e->c->graph->nnodes; i++) { // including inputs of the group
     const Node *n = r->e->c->graph->nodes[i];
     if (r->kept[i]) expr_bind(s, n, r->full_at, kept_name(r, n));
   }
 }
 
-// What was read and computed between the sweeps before is at hand in this one, and after it.
+// Values loaded or computed between earlier sweeps are available in this one.
 static void bind_loads(const Rows *r, Scope *s) {
   for (int i = 0; i < r->nloads; i++) expr_bind_as(s, &r->loads[i]);
 }
@@ -103,12 +103,12 @@ static bool in_sweep(const Rows *r, const Node *n, int p) {
   return n->sweep == p && (is_full(r, n) || is_reduction(n));
 }
 
-// What a thread accumulates in sweep p.
+// The accumulator of a thread in sweep p.
 static const char *so_far(const Rows *r, int p) {
   return arena_printf(r->e->c->arena, r->sweeps[p].run ? "run_%d" : "sums_%d", p);
 }
 
-// Computes what belongs to sweep p, keeps what later ones need, adds each element to the states.
+// Computes the nodes of sweep p, keeps values for later sweeps, accumulates each element.
 static bool put_elements(Rows *r, Scope *s, int p) {
   const Group *g = r->e->g;
   bool any = false;
@@ -178,7 +178,7 @@ static void put_results(Rows *r, Scope *s, int p) { // of sweep p's reductions
 
 static void put_row_maps(Rows *r, Scope *s, int p) {
   const Group *g = r->e->g;
-  for (int i = 0; i < g->nnodes; i++) { // reductions and row values known by now
+  for (int i = 0; i < g->nnodes; i++) { // reductions and row values known now
     const Node *n = g->nodes[i];
     bool known = is_reduction(n) || n->op->cls == OpMap;
     if (is_row(r, n) && known && n->sweep <= p) expr_bind(s, n, r->row_at, row_name(r, n));
@@ -192,7 +192,7 @@ static void put_row_maps(Rows *r, Scope *s, int p) {
   }
 }
 
-// Has the last block fewer rows, of threads that wait with those of others?
+// Does the last block have idle threads, which still take part in barriers?
 static bool is_ragged(const Group *g) {
   const Tile *t = &g->tile;
   bool waits = !t->together || t->threads / t->rows < kWarp;
@@ -222,8 +222,7 @@ static void keep_loads(Rows *r, const Scope *s) {
   }
 }
 
-// After sweep p: its results, then the row's values. Those that depend on no reduction come before
-// the first sweep, "after sweep -1".
+// After sweep p: its results, then row values. p = -1: row values that depend on no reduction.
 static void put_values(Rows *r, int p) {
   Scope s = {.group = r->e->g, .lanes = 1, .indent = "  "};
   bind_loads(r, &s);
@@ -261,7 +260,7 @@ static void put_sweeps(Rows *r) { // k.sweeps[1..]
     if (r->sweeps[p].count) hole_text(r->e, "type", r->sweeps[p].type);
     if (r->sweeps[p].run) hole_text(r->e, "run", r->sweeps[p].run);
     hole_text(r->e, "so_far", so_far(r, p));
-    hole_text(r->e, "sums", arena_printf(r->e->c->arena, "sums_%d", p)); // what the row comes to
+    hole_text(r->e, "sums", arena_printf(r->e->c->arena, "sums_%d", p)); // the row's accumulators
     put_sweep(r, p);
     put_values(r, p);
     lua_seti(lua, -2, p + 1);

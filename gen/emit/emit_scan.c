@@ -1,18 +1,18 @@
-// emit_scan.c: scans along one dimension, in any order of memory. Here are what one element adds,
-// and what maps make of the state of all up to it; the algorithm is lib/scan.cuh's.
+// emit_scan.c: scans along one dimension, in any memory order: the element's contribution, and maps
+// of the inclusive state; the algorithm is in lib/scan.cuh.
 #include "emit.h"
 
 typedef struct Scan {
   Emitter *e;
   const Node *anchor;
   const Type *in; // of the elements
-  int64_t axes;   // the one dimension
+  int64_t axes;   // the scanned dimension
   int kept[MaxRank], gone[MaxRank], nkept, ngone;
   Index full[MaxRank], out[MaxRank];
   States states;
 } Scan;
 
-// Fills the holes of what one element, or kLanes neighbours, add.
+// Sets the parameters for one element, or kLanes adjacent ones.
 static void put_element(Scan *r, const char **loads, const char **body) {
   Arena *arena = r->e->c->arena;
   Scope s = {.group = r->e->g, .lanes = r->e->g->tile.lanes, .indent = "      "};
@@ -27,7 +27,7 @@ static void put_element(Scan *r, const char **loads, const char **body) {
   scope_free(&s);
 }
 
-// The scanned elements, and what maps make of them.
+// The scanned elements and their maps.
 static void put_outputs(Scan *r) {
   Scope s = {0};
   const Node *n = r->anchor;

@@ -1,8 +1,8 @@
-// emit_scatter.c: rows added up by their ids. Here are an id, an element of a row, and what maps
-// make of the sums; the algorithm is lib/scatter.cuh's.
+// emit_scatter.c: rows added up by ids: an id, an element of a row, and maps of the sums; the
+// algorithm is in lib/scatter.cuh.
 #include "emit.h"
 
-// An element of an input, in holes that begin with `name`: statements, then the value.
+// An element of an input, in parameters that begin with `name`: statements and the value.
 static void put_read(Emitter *e, const char *name, const Node *in, const Index *at) {
   Arena *arena = e->c->arena;
   Scope s = {.group = e->g, .lanes = 1, .indent = "    "};
@@ -44,7 +44,7 @@ void emit_scatter(Emitter *e) {
   bool wide = n->type.rank > ids->rank;
   Index at[3] = {index_of(ids, 0, "b"), index_of(ids, ids->rank - 1, "e"),
                  wide ? index_of(&n->type, ids->rank, "column") : (Index){"0", false}};
-  Index *first = at + 2 - ids->rank; // of a batch, if there are some
+  Index *first = at + 2 - ids->rank; // of a batch, if any
   Scope s = {0};
   put_read(e, "place", n->in[0], first);
   put_read(e, "value", n->in[1], first);

@@ -1,14 +1,14 @@
-// emit_select.c: the places of the largest elements along one dimension. Here are an element's key,
-// and what maps make of the places; the algorithm is lib/select.cuh's.
+// emit_select.c: top-k along one dimension: an element's key, and maps of the indices found; the
+// algorithm is in lib/select.cuh.
 #include "emit.h"
 
 typedef struct Select {
   Emitter *e;
   const Node *anchor;
   const Type *in; // of the elements
-  int64_t axes;   // the one dimension
+  int64_t axes;   // the selected dimension
   int kept[MaxRank], gone[MaxRank], nkept, ngone;
-  Index full[MaxRank], rank[MaxRank]; // of an element; of one that is found
+  Index full[MaxRank], rank[MaxRank]; // of an element; of a result
 } Select;
 
 static void put_element(Select *r, const char **loads, const char **body) {
@@ -48,7 +48,7 @@ static void put_constants(Select *r) {
   hole_int(r->e, "part", t->part);
 }
 
-// Indices of a row from i, and of the dimension from `e`, as far as the texts mention them.
+// Defines the mentioned indices: of a row from i, of the dimension from `e`.
 static void put_decode(Select *r, const char *hole, const char *e, const char *const *texts,
                        int ntexts, bool row) {
   Buffer b = {0};

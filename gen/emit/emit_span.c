@@ -1,5 +1,5 @@
-// emit_span.c: what the conditions of a score can be over a tile, as interval arithmetic in the
-// kernel (lib/span.cuh): which tiles of keys are masked for all rows of the block, which are plain.
+// emit_span.c: mask classification of key tiles as device code: interval arithmetic over a score's
+// conditions (lib/span.cuh) decides which tiles are masked for all rows of the block, or plain.
 #include "emit.h"
 
 #include <math.h>
@@ -7,22 +7,22 @@
 
 enum { kMostKnown = 256, kMostText = 200 };
 
-typedef struct SpanIndex { // along one dimension of a value
+typedef struct SpanIndex { // index along one dimension of a value
   const char *text;        // an index, or the name of a Span
-  bool ranged, key;        // it is a span, which differs between tiles of keys
+  bool ranged, key;        // ranged: a span; key: depends on the tile of keys
 } SpanIndex;
 
 typedef struct SpanValue {
   const char *text;
-  bool key;      // it differs between tiles
-  bool constant; // it is a number, or nothing is known of it
-  Span span;     // then
+  bool key;      // depends on the tile of keys
+  bool constant; // a number, or unknown
+  Span span;     // if constant
 } SpanValue;
 
 typedef struct SpanText {
   Emitter *e;
   Arena *arena;
-  Buffer outer, inner; // statements of the block; of a tile
+  Buffer outer, inner; // statements per block; per tile
   struct {
     const Node *node;
     SpanIndex at[MaxRank];
@@ -41,7 +41,7 @@ static const char *number(SpanText *t, double v) {
 
 static SpanValue value_of(SpanText *t, const Node *n, const SpanIndex *at);
 
-// A statement that defines a name of this kernel.
+// Defines a name of this kernel.
 static SpanValue defined(SpanText *t, const char *word, const char *text, bool key) {
   const char *name = expr_name(t->e->g, arena_printf(t->arena, "%s_span", word));
   buffer_put(key ? &t->inner : &t->outer, "%sconst Span %s = %s;\n", key ? "    " : "  ", name,
@@ -49,7 +49,7 @@ static SpanValue defined(SpanText *t, const char *word, const char *text, bool k
   return (SpanValue){.text = name, .key = key};
 }
 
-// Of a value in memory, or in a table there: it is read at its index, or at all of one range.
+// A stored value or table: read at its index, or over all of one range.
 static SpanValue loaded(SpanText *t, const Node *n, const SpanIndex *at) {
   const SpanIndex *range = NULL;
   Index index[MaxRank];
@@ -75,15 +75,15 @@ static SpanValue loaded(SpanText *t, const Node *n, const SpanIndex *at) {
   return defined(t, n->op->name, arena_printf(t->arena, "span_at(double(%s))", value), false);
 }
 
-// What n, which converts it, makes of a value (span_converted).
+// The value converted by n (span_converted).
 static const char *converted(SpanText *t, const Node *n, SpanValue of) {
   Dtype from = n->in[0]->type.dtype, to = (Dtype)n->attr.dtype;
   double least, most;
   if (from == to) return of.text;
   if (to == DtBool) return arena_printf(t->arena, "span_bool(%s)", of.text);
-  if (!strchr(of.text, '(') && to == DtF32) // a name, as it stands there several times
+  if (!strchr(of.text, '(') && to == DtF32) // a name, because it is mentioned several times
     return arena_printf(t->arena, "span_near(%s, %s, %s)", of.text, of.text, of.text);
-  if (to == DtF32) return of.text; // a number, or nothing is known
+  if (to == DtF32) return of.text; // a number, or unknown
   if (!span_holds(to, &least, &most)) return "span_unknown()";
   return arena_printf(t->arena, "span_cut(%s, %.0f, %.0f)", of.text, least, most);
 }
@@ -141,7 +141,7 @@ static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
 static SpanValue of_move(SpanText *t, const Node *n, const SpanIndex *at) {
   int from[MaxRank];
   SpanIndex in[MaxRank];
-  if (!span_follow(n, from)) return loaded(t, n, at); // of a table, by ids that are computed
+  if (!span_follow(n, from)) return loaded(t, n, at); // a table gathered by computed ids
   for (int d = 0; d < n->in[0]->type.rank; d++) {
     in[d] = from[d] < 0 ? (SpanIndex){.text = "0"} : at[from[d]];
     int64_t shift = n->op->form == MoveSlice ? n->attr.dims[d] : 0;
@@ -176,7 +176,8 @@ static SpanValue value_of(SpanText *t, const Node *n, const SpanIndex *at) {
   for (int i = 0; i < t->nknown; i++)
     if (t->known[i].node == n && same_index(t->known[i].at, at, n->type.rank))
       return t->known[i].value;
-  if (t->nknown == kMostKnown) return unknown; // what is not remembered is written again and again
+  // without memory the text would be repeated exponentially
+  if (t->nknown == kMostKnown) return unknown;
   SpanValue v = n->group != t->e->g    ? loaded(t, n, at)
                 : n->op->cls == OpMap  ? of_map(t, n, at)
                 : n->op->cls == OpMove ? of_move(t, n, at)
@@ -190,7 +191,7 @@ static SpanValue value_of(SpanText *t, const Node *n, const SpanIndex *at) {
 
 // ---- dimensions of scores ----------------------------------------------------------------------
 
-// Spans of the rows' axes: of one the rows themselves, of several the digits of their numbers.
+// Spans of the rows' axes: the rows themselves, or the digits of their linear index.
 static void index_rows(SpanText *t, const Maps *m, SpanIndex *at) {
   int count = 0;
   int64_t below = 1;

@@ -1,10 +1,10 @@
-// emit_tails.c: what follows the result of a product in its kernel: each tail's moves, maps and
-// stores, as a function of the row, the column and neighbouring results.
+// emit_tails.c: epilogues of contractions: moves, maps and stores of each output, as a function of
+// the row, the column and adjacent results.
 #include "emit.h"
 
 #include <string.h>
 
-// Nothing is stored where a slice drops the element.
+// Skips elements that a slice drops.
 static void put_dropped(Buffer *moves, const Node *slice, const Index *at) {
   for (int d = 0; d < slice->type.rank; d++)
     if (slice->type.dim[d] < slice->in[0]->type.dim[d])
@@ -12,8 +12,8 @@ static void put_dropped(Buffer *moves, const Node *slice, const Index *at) {
                  (long long)slice->type.dim[d]);
 }
 
-// Follows the moves of a tail from `at`, an index of the product: the last moved value is bound
-// where it goes to, and `at` is this index then. `other`: the index of its twin.
+// Follows an output's moves from `at`, an index of the product; binds the last moved value and
+// updates `at`. other: the index of the rotary twin.
 static void follow_moves(Emitter *e, Scope *s, Index *at, const Index *other) {
   const Tail *tail = &e->g->tails[s->tail];
   Buffer moves = {0};
@@ -51,7 +51,7 @@ const char *text_mentioned(Arena *arena, Buffer *decode, int count, const char *
   return kept;
 }
 
-// The epilogue of one tail: from the product's element (of a pair, elements) to its outputs.
+// The epilogue of one output, from the product's element (elements of a pair) to the stores.
 static void put_tail(ProductText *h, int tail) {
   Emitter *e = h->e;
   const Group *g = e->g;
@@ -66,7 +66,7 @@ static void put_tail(ProductText *h, int tail) {
   int64_t apart = g->pair[0] ? g->pair[1]->attr.dims[dim] : twin;
   Index other[MaxRank];
   memcpy(other, at, sizeof other);
-  if (apart) { // its columns, and those of the second half, or of a twin
+  if (apart) { // its columns, and those of the second half or twin
     other[dim] = index_shifted(h->arena, at[dim], apart);
     expr_bind(&s, g->anchor, other, "acc_2[j]");
   }
@@ -80,7 +80,7 @@ static void put_tail(ProductText *h, int tail) {
   hole_text(e, "decode", text_mentioned(h->arena, &decode, LENGTH(texts), texts));
 }
 
-// k.tails: those that write something.
+// k.tails: outputs that are written.
 void tails_put(ProductText *h) {
   lua_State *lua = h->e->c->lua;
   int count = 0;

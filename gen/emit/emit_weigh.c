@@ -1,13 +1,13 @@
-// emit_weigh.c: the holes of products that weigh rows by maps of scores, the derivatives of
-// attention, and of sums of such weights: the weight of a row and a key.
+// emit_weigh.c: template parameters of attention backward, and of sums of attention gradients: the
+// recomputed probability (or its gradient) of a row and a key.
 #include "attend_text.h"
 
 #include <ctype.h>
 #include <string.h>
 
-// ---- values of keys ----------------------------------------------------------------------------
+// ---- values per key ---------------------------------------------------------------------------
 
-// The roles, a bit each, whose numbers the text is made of; 0: of something else, too.
+// The roles (bits) whose linear indices the text uses; 0 if it uses anything else.
 static unsigned roles_of(const ProductText *h, const char *text) {
   unsigned roles = 0;
   while (*text) {
@@ -26,7 +26,7 @@ static unsigned roles_of(const ProductText *h, const char *text) {
   return roles;
 }
 
-// A value of keys is brought with the tile of keys, once for all rows.
+// A value per key is loaded with the tile of keys, once for all rows.
 static const char *value_of_key(Scope *s, const Node *n, const char *pointer, const char *offset) {
   AttendText *t = s->attend;
   Arena *arena = t->e->c->arena;
@@ -55,10 +55,10 @@ static void put_values_of_keys(AttendText *t) {
   lua_setfield(lua, -2, "of_key");
 }
 
-// ---- weights that are a map of scores -----------------------------------------------------------
+// ---- probabilities as a map of scores ---------------------------------------------------------
 
-// n times a factor, less what is subtracted (or null). Multiplications of n by numbers take the
-// factor in, so that the exponent of a scaled score less a row's value is one multiply-add.
+// n * factor - less (or NULL). Multiplications of n by constants absorb the factor, so that the
+// exponent of a scaled score minus a row value is one multiply-add.
 static const char *times(AttendText *t, Scope *s, const Node *n, const Index *at, double factor,
                          const char *less) {
   Arena *arena = t->e->c->arena;
@@ -81,7 +81,7 @@ static const char *times(AttendText *t, Scope *s, const Node *n, const Index *at
     if (!strcmp(condition, "true") || !strcmp(condition, "false")) return side[*condition == 'f'];
     return arena_printf(arena, "%s ? %s : %s", condition, side[0], side[1]);
   }
-  if (node_is_literal(n)) { // -inf, of what is masked
+  if (node_is_literal(n)) { // -inf of a mask
     number = expr_literal(arena, n->attr.value * factor, DtF32);
     return less ? arena_printf(arena, "%s - %s", number, less) : number;
   }
@@ -90,15 +90,15 @@ static const char *times(AttendText *t, Scope *s, const Node *n, const Index *at
               : arena_printf(arena, "%s * %s", value, number);
 }
 
-// The power of 2 that the exponential is.
-// NOTE: of operands in 16 bits alone: the factor is rounded once with the scale, so that a power is
-// off by 2^-24 of its score, which sums of their products are in any case.
+// The exponential's argument in base 2.
+// NOTE: only for 16-bit operands: the factor is rounded together with the scale, an error of 2^-24
+// of the score, which sums of 16-bit products have anyway.
 static const char *exponent(AttendText *t, Scope *s, const Node *x) {
   if (t->a.size == 2) return times(t, s, x, t->element, 1.4426950408889634, NULL);
   return arena_printf(t->e->c->arena, "%s * kLog2e", expr_value(s, x, t->element));
 }
 
-// The left operand of the last product, where the conditions of `holding` hold.
+// The left operand of the last product, given the conditions of `holding`.
 static void put_mapped(AttendText *t, const char *name, const Masking *holding) {
   const Node *weights = t->e->g->anchor->in[0];
   Scope s = attend_scope(t);
@@ -141,9 +141,9 @@ void emit_weigh(Emitter *e) {
   tails_put(&t.values);
 }
 
-// ---- sums of such weights -----------------------------------------------------------------------
+// ---- sums -------------------------------------------------------------------------------------
 
-// What the sum of these rows, keys and kept batches becomes, and where it is stored.
+// Result and store of the sum over rows, keys and batches.
 static void put_sum(AttendText *t) {
   Emitter *e = t->e;
   const Type *type = &e->g->anchor->type;

@@ -1,10 +1,9 @@
-// emit_window.c: windows over an image: poolings, convolutions of each channel alone, their
-// gradients by the image.
+// emit_window.c: windows over an image: pooling, depthwise convolutions, their data gradients.
 #include "emit.h"
 
 #include <string.h>
 
-// What a window goes over, at (y, x), and the weight of a tap.
+// The value under the window at (y, x), and for depthwise convolutions the filter tap.
 static const char *seen_value(Scope *s, const Node *n, const Index *out) {
   Index at[4] = {out[0], out[1], {"y", false}, {"x", false}};
   return expr_value(s, n->in[0], at);
@@ -21,8 +20,7 @@ static const char *combining(const Node *n) {
   return is_weighted(n) ? "nn_fma($2, $3, $1)" : n->op->cuda;
 }
 
-// The value under the window, combined into acc[j]: a depthwise convolution adds it times its
-// weight.
+// Combines the value under the window into acc[j]; depthwise convolutions multiply it by the tap.
 static void emit_tap(Emitter *e, const Node *n, const Index *out) {
   Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "        "};
   const char *args[3] = {"acc[j]", seen_value(&s, n, out)};
@@ -33,7 +31,7 @@ static void emit_tap(Emitter *e, const Node *n, const Index *out) {
   scope_free(&s);
 }
 
-// The same of several pixels: a column of the image, where it is inside, and a row of weights.
+// The same for several pixels: a column of the image, if inside, and a row of taps.
 static void emit_columns(Emitter *e, const Node *n, const Index *out, const char *init) {
   Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "        ", .pred = "inside"};
   const char *seen = seen_value(&s, n, out), *args[3] = {"acc[p][j]", "seen[j]", "weights[s][j]"};
@@ -66,7 +64,7 @@ static void put_side(Emitter *e, const Node *n, int side) {
   lua_setfield(lua, -2, side ? "width" : "height");
 }
 
-// Where a thread's outputs are, from the first one's place `index` in memory, `pixels` of a row.
+// Indices of a thread's outputs: `pixels` adjacent ones of a row, from linear index `index`.
 static void put_window_decode(Emitter *e, const Type *t, const Index *at, const char *index) {
   enum { kAcross = 3 };
   Buffer decode = {0};
@@ -94,7 +92,7 @@ void emit_window(Emitter *e) {
   for (int d = 0; d < 4; d++) at[d].lane = d == 1 && e->g->tile.lanes > 1;
   for (int i = 0; i < 2; i++) put_side(e, n, i);
   hole_text(e, "init", init);
-  // From positions of a window to the image that it goes over.
+  // data gradient: from positions of the forward window to the image
   hole_bool(e, "back", is_weighted(n) && n->op->form == FormConvData);
   hole_int(e, "pixels", pixels);
   hole_int(e, "across", t->dim[3]);
@@ -109,6 +107,6 @@ void emit_window(Emitter *e) {
     emit_tap(e, n, at);
   expr_bind(&s, n, at, pixels > 1 ? "acc[p][j]" : "acc[j]");
   emit_epilogue(e, &s, t, at, "i");
-  // The taps need the indices too, mentioned in the epilogue or not.
+  // The taps use these indices even if the epilogue does not.
   put_window_decode(e, t, at, pixels > 1 ? "vector" : "i");
 }

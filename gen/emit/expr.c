@@ -1,5 +1,5 @@
-// expr.c: fused expressions as CUDA text. expr_value walks from a node back to the values its group
-// reads, and writes one statement per op, named as the model names it; moves are expr_moves.c's.
+// expr.c: fused expressions as CUDA text. expr_value recurses from a node to the values its group
+// reads and writes one statement per op, named as in the model; moves: expr_moves.c.
 #include "emit.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ Arena *scope_arena(const Scope *s) {
 
 // ---- names ------------------------------------------------------------------------------------
 
-// The last part of the model's name; downsample.1 keeps the word before its number.
+// The last component of the model's name; downsample.1 keeps the word before its number.
 static const char *leaf(const Node *n) {
   const char *dot = n->name ? strrchr(n->name, '.') : NULL;
   if (!dot) return n->name && *n->name ? n->name : n->op->name;
@@ -33,7 +33,7 @@ const char *expr_name(const Group *g, const char *wanted) {
   return names_take(g->names, wanted);
 }
 
-static const Node *nth_arg(const Group *g, int i, int *count) { // of so many
+static const Node *nth_arg(const Group *g, int i, int *count) { // *count: number of arguments
   int nreads, nwrites;
   Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
   *count = nreads + nwrites;
@@ -68,7 +68,7 @@ bool expr_takes_pointer(const Group *g, int i) {
   return true;
 }
 
-// A local for what n makes: conv1, or conv1_add of an op within a layer.
+// A local name for n's value: conv1, or conv1_add for an op within a layer.
 const char *expr_local(const Group *g, const Node *n) {
   const char *word = leaf(n), *op = n->op->cls == OpMap ? n->op->name : "";
   bool plain = !*op || !strcmp(op, word);
@@ -81,7 +81,7 @@ static bool same_index(const Index *a, const Index *b, int rank) {
   return true;
 }
 
-// Does the flat offset of the scope stand for element `at` of a value that has these strides?
+// Is the scope's flat offset that of element `at` of a value with these strides?
 static bool is_flat(const Scope *s, const Type *t, const int64_t *stride, const Index *at) {
   if (!s->flat || !type_same_shape(t, &s->flat_type) || !same_index(at, s->flat_at, t->rank))
     return false;
@@ -90,7 +90,7 @@ static bool is_flat(const Scope *s, const Type *t, const int64_t *stride, const 
   return !memcmp(stride, flat, sizeof flat[0] * (size_t)t->rank);
 }
 
-// The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
+// Memory offset of element `at` without the lane; *lane_step: stride of the lane.
 static const char *offset_of(Scope *s, const Type *t, const int64_t *stride, const Index *at,
                              int64_t *lane_step) {
   *lane_step = 0;
@@ -103,7 +103,7 @@ static const char *offset_of(Scope *s, const Type *t, const int64_t *stride, con
   return is_flat(s, t, stride, at) ? s->flat : offset;
 }
 
-// Is the text a name, or a name and a multiple of `lanes`?
+// Is the text a name, or a name plus or minus a multiple of `lanes`?
 static bool begins_vector(const char *text, int lanes) {
   const char *blank = strchr(text, ' ');
   if (!blank) return true;
@@ -113,7 +113,7 @@ static bool begins_vector(const char *text, int lanes) {
   return shifted && end > blank + 3 && !*end && by % lanes == 0;
 }
 
-// Is the text a sum of the index of a part, once, and of multiples of `lanes`?
+// Is the index `part` plus multiples of `lanes` (so that a vector access is aligned)?
 static bool begins_part(const char *text, const char *part, int lanes) {
   int parts = 0;
   for (const char *term = text; *term;) {
@@ -138,8 +138,8 @@ static bool begins_lanes(const Scope *s, const char *text) {
   return s->part ? begins_part(text, s->part, s->lanes) : begins_vector(text, s->lanes);
 }
 
-// May `lanes` neighbours be one access? Their run must begin at a multiple of `lanes`: every other
-// stride is one, and the lane dimension's indices are (the template's promise for a bare index).
+// May `lanes` adjacent elements be one access? All other strides must be multiples of `lanes`, and
+// so must the lane dimension's index (guaranteed by the template for a plain name).
 static bool aligned(const Scope *s, const Type *t, const int64_t *stride, int64_t first,
                     const Index *at) {
   if (first % s->lanes) return false;
@@ -176,7 +176,7 @@ void expr_bind_as(Scope *s, const struct Bound *b) {
   s->bound[s->nbound - 1].made = b->made;
 }
 
-// Indices that are computed inside the lane loop: what is read at them is read there.
+// Indices defined inside the lane loop: loads that use them are placed there.
 void scope_note_inner(Scope *s, const char *name) {
   s->inner = arena_grow(scope_arena(s), s->inner, s->ninner, sizeof *s->inner);
   s->inner[s->ninner++] = name;
@@ -194,8 +194,8 @@ void scope_free(Scope *s) {
   free(s->bound);
 }
 
-// Does what is read where `pred` holds, if it is not null, stand for what the scope reads now? Its
-// own condition is the same, or the same and more.
+// May a value loaded under `pred` (or NULL) be reused under the scope's predicate? Yes if that is
+// the same, or the same and more (textual prefix).
 static bool is_read(const Scope *s, const char *pred) {
   size_t length = pred ? strlen(pred) : 0;
   if (!pred) return true;
@@ -223,7 +223,7 @@ bool scope_zero_elsewhere(const Scope *s, const char *value) {
 
 static const char *float_literal(Arena *a, double v) {
   if (isnan(v)) return "nn_nan()";
-  if (isinf((float)v) || (float)v == 0) v = (float)v; // of no float's size: no literal as written
+  if (isinf((float)v) || (float)v == 0) v = (float)v; // inf, or 0 after rounding to float
   if (isinf(v)) return v > 0 ? "nn_inf()" : "(-nn_inf())";
   char text[40];
   snprintf(text, sizeof text, "%.9g", v);
@@ -231,12 +231,12 @@ static const char *float_literal(Arena *a, double v) {
       a, strpbrk(text, ".e") ? (v < 0 ? "(%sf)" : "%sf") : (v < 0 ? "(%s.f)" : "%s.f"), text);
 }
 
-// The number v as a value of this dtype.
+// v as a literal of this dtype.
 const char *expr_literal(Arena *a, double v, Dtype dtype) {
   if (dtype_is_float(dtype)) return float_literal(a, v);
   if (dtype == DtBool) return v != 0 ? "true" : "false";
   int64_t whole = isnan(v) ? 0 : (int64_t)fmin(fmax(v, INT32_MIN), INT32_MAX);
-  if (whole == INT32_MIN) return "(-2147483647 - 1)"; // which has no literal
+  if (whole == INT32_MIN) return "(-2147483647 - 1)"; // has no literal
   return arena_printf(a, whole < 0 ? "(%lld)" : "%lld", (long long)whole);
 }
 
@@ -252,24 +252,24 @@ const char *expr_cast(const Node *n) {
   return is_float(n) ? "nn_cast" : "nn_stored";
 }
 
-// What turns a stored value of n's dtype into one to compute with.
+// The function that converts a stored value of n to its compute type.
 static const char *loaded(const Node *n) {
   return is_float(n) ? "nn_float" : "nn_value";
 }
 
-// Where n's first element is, as a pointer that can be indexed.
+// A pointer to n's first element.
 static const char *place_of(const Scope *s, const Node *n, int64_t first) {
   const char *pointer = expr_pointer(s->group, n);
   return first ? arena_printf(scope_arena(s), "(%s + %lld)", pointer, (long long)first) : pointer;
 }
 
-// What is read where the scope reads: `value` there, else nothing (0).
+// Guards a load: `value` under the scope's predicate, else `nothing` (0).
 static const char *guarded(const Scope *s, const char *value, const char *nothing) {
   return s->pred ? arena_printf(scope_arena(s), "%s ? %s : %s", s->pred, value, nothing) : value;
 }
 
-// Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
-// scalar before it (the same for all lanes), a scalar in the loop.
+// Loads element `at` of n. In order of preference: a vector before the lane loop, a scalar before
+// it (the same for all lanes), a scalar in the loop.
 static const char *load(Scope *s, const Node *n, const Index *at) {
   int64_t step, first, stride[MaxRank];
   view_memory(n, stride, &first);
@@ -319,7 +319,7 @@ const char *expr_substitute(Arena *arena, const char *cuda, const char *const *a
   return buffer_take(&b, arena);
 }
 
-// Input i of map n, in the type that n computes it in.
+// Input i of map n, in the dtype in which n computes.
 static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
   const Node *from = n->in[i];
   Dtype wanted = type_compute(type_operand(n, i));
@@ -336,20 +336,21 @@ static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
   return arena_printf(scope_arena(s), "nn_to<%s>(%s)", expr_ctype(wanted), text);
 }
 
-// What a conversion to n's dtype makes of a value.
+// `value` converted to n's dtype.
 static const char *converted(Scope *s, const Node *n, const char *value) {
   Dtype dtype = (Dtype)n->attr.dtype, from = type_compute(n->in[0]->type.dtype);
   bool rounds = (dtype == DtF16 || dtype == DtBf16) && from != DtU8 && from != DtBool;
   if (from != type_compute(dtype))
     value = arena_printf(scope_arena(s), "nn_to<%s>(%s)", expr_ctype(type_compute(dtype)), value);
-  if (!rounds) return value; // 16 bits hold every byte
+  if (!rounds) return value; // 16-bit floats hold every byte
   return arena_printf(scope_arena(s), "nn_float(nn_cast<%s>(%s))", expr_ctype(dtype), value);
 }
 
-// *made: the expression, where it has a name of its own.
+// *made: the expression, if it got a name.
 static const char *map_value(Scope *s, const Node *n, const Index *at, const char **made) {
   const char *args[MaxInputs];
-  if (n->op->typing == TypeWhere && n->in[1] == n->in[2]) return operand(s, n, 1, at); // repeated
+  // equal branches
+  if (n->op->typing == TypeWhere && n->in[1] == n->in[2]) return operand(s, n, 1, at);
   args[0] = operand(s, n, 0, at);
   if (n->op->typing == TypeWhere && !strcmp(args[0], "true")) return operand(s, n, 1, at);
   if (n->op->typing == TypeWhere && !strcmp(args[0], "false")) return operand(s, n, 2, at);
@@ -361,7 +362,7 @@ static const char *map_value(Scope *s, const Node *n, const Index *at, const cha
   const char *cuda = wraps ? n->op->wraps : narrow ? n->op->narrow : n->op->cuda;
   const char *type = expr_compute_type(n);
   *made = expr_substitute(scope_arena(s), cuda, args);
-  for (int i = 0; i < s->nbound; i++) { // of another node that is alike
+  for (int i = 0; i < s->nbound; i++) { // computed by an identical node
     const struct Bound *b = &s->bound[i];
     bool here = b->made && (!b->pred || b->pred == s->pred) && !strcmp(b->made, *made);
     if (here && !strcmp(expr_compute_type(b->node), type)) return b->text;
@@ -388,7 +389,7 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
   else if (s->reduced)
     return s->reduced(s, n, at);
   else
-    die("%%%d %s is not at hand in kernel %s", n->id, n->op->name, s->group->name);
+    die("%%%d %s is not available in kernel %s", n->id, n->op->name, s->group->name);
   bind(s, n, at, text, s->pred);
   s->bound[s->nbound - 1].made = made;
   return text;
@@ -400,7 +401,7 @@ const char *expr_as_tf32(Arena *a, const char *value) {
   return arena_printf(a, "nn_from_bits(nn_tf32(%s))", value);
 }
 
-// Where moves take element `at` of `from`, to n, in a kernel of rows.
+// Follows the moves from `from` to n in a row kernel; updates index `at`.
 static void follow_from(Scope *s, const Node *from, const Node *n, Index *at) {
   Index to[MaxRank];
   if (n == from) return;
@@ -411,8 +412,8 @@ static void follow_from(Scope *s, const Node *from, const Node *n, Index *at) {
   memcpy(at, to, sizeof *at * (size_t)n->type.rank);
 }
 
-// The strides of what the group stores as n, and where it begins: it lies as this one. `at`, an
-// element of it: of what is returned.
+// The node whose layout the group stores as n, its strides and first element; `at` becomes its
+// index.
 static const Node *stored_as(Scope *s, const Node *n, int64_t *stride, int64_t *first, Index *at) {
   const Node *stored = group_stored(s->group, n), *led = group_led(s->group, n);
   view_memory(n, stride, first);

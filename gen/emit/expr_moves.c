@@ -1,5 +1,5 @@
-// expr_moves.c: moves of fused expressions (reshape, permute, slice, concat, pad, gather), which
-// become index arithmetic: nothing is ever copied for them.
+// expr_moves.c: moves (reshape, permute, slice, concat, pad, gather) in fused expressions become
+// index arithmetic; nothing is copied.
 #include "emit.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static const char *both(Arena *a, const char *x, const char *y) {
   return x ? arena_printf(a, "%s && %s", x, y) : y;
 }
 
-// Elements outside the source are 0 and are not read.
+// Elements outside the source are 0 and not loaded.
 static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   const Type *from = &n->in[0]->type;
   Index in[MaxRank];
@@ -30,7 +30,7 @@ static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   return arena_printf(scope_arena(s), "(%s ? %s : %s)", inside, value, zero);
 }
 
-// Are all indices of the part, moved as `at` says, among the `size` first ones?
+// Are all indices of the scope's part, shifted as in `at`, below `size`?
 static bool part_within(const Scope *s, Index at, int64_t size) {
   size_t length = s->part ? strlen(s->part) : 0;
   if (!s->part || strncmp(at.text, s->part, length)) return false;
@@ -41,7 +41,7 @@ static bool part_within(const Scope *s, Index at, int64_t size) {
   return !*end && s->part_begin + by >= 0 && s->part_end + by <= size;
 }
 
-// The one input of a concat that holds all of the part; null: none does.
+// The value from the one input of a concat that contains the whole part, or NULL.
 static const char *part_value(Scope *s, const Node *n, const Index *at) {
   int64_t axis = n->attr.axis, begin = 0;
   for (int i = 0; i < n->nin; i++) {
@@ -79,7 +79,7 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
   return name;
 }
 
-// Where the input of a reshape, permutation or slice has the element `at`.
+// Index in the input of a reshape, permutation, slice or roll.
 static void moved_from(const Scope *s, const Node *n, const Index *at, Index *in) {
   if (n->op->form == MoveReshape)
     index_reshape(scope_arena(s), &n->type, &n->in[0]->type, s->part ? s->lanes : 1, at, in);
@@ -92,8 +92,8 @@ static void moved_from(const Scope *s, const Node *n, const Index *at, Index *in
   }
 }
 
-// Is n at this index the same for all lanes, made by maps and moves of what is at hand before their
-// loop? No more than *left nodes are asked.
+// Is n at this index the same for all lanes, and computable before their loop? Visits at most *left
+// nodes.
 static bool comes_first(const Scope *s, const Node *n, const Index *at, int *left) {
   for (int d = 0; d < n->type.rank; d++)
     if (at[d].lane || scope_is_inner(s, at[d].text)) return false;
@@ -113,7 +113,7 @@ static bool comes_first(const Scope *s, const Node *n, const Index *at, int *lef
   return first;
 }
 
-// Where a gather reads: before the lane loop, if it can be, so that lanes are read as a vector.
+// The id of a gather, computed before the lane loop if possible, so that lanes load a vector.
 static const char *id_value(Scope *s, const Node *ids, const Index *at) {
   int left = 32;
   bool outer = s->first;
@@ -123,8 +123,8 @@ static const char *id_value(Scope *s, const Node *ids, const Index *at) {
   return id;
 }
 
-// The element of a gather: where it is along the axis is a value of its own. Where nothing is read,
-// at the rim of a tile or beside what is padded, a computed id may be none.
+// An element of a gather; its index along the axis is a named value. Where nothing is loaded
+// (beyond the tile's edge, or in padding), a computed id may be out of range.
 static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
   const Node *x = n->in[0], *ids = n->in[1];
   int axis = (int)n->attr.axis, more = n->op->form == MoveGather ? ids->type.rank : 1;

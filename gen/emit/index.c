@@ -1,5 +1,4 @@
-// index.c: indices and offsets as C text: sums and products that fold what is known, broadcasting,
-// and where moves lead.
+// index.c: indices and offsets as C text: constant-folding sums and products, broadcasting, moves.
 #include "emit.h"
 
 #include <ctype.h>
@@ -25,7 +24,7 @@ static bool is_number(const char *text) {
   return *text && strspn(text, "0123456789") == strlen(text);
 }
 
-// The text in parentheses, unless it is a name or a number.
+// Parenthesises the text unless it is a name or a number.
 const char *index_atom(Arena *a, const char *text) {
   bool plain = isalnum((unsigned char)*text) && !strpbrk(text, " +-");
   return plain ? text : arena_printf(a, "(%s)", text);
@@ -44,7 +43,7 @@ const char *index_sum(Arena *a, const char *x, const char *y) {
   return arena_printf(a, "%s + %s", x, y);
 }
 
-// Is the text a name and a number added to it? Then *length is the name's, *by the number.
+// Is the text a name plus a number? *length: of the name, *by: the number.
 static bool is_shifted(const char *text, int *length, int64_t *by) {
   *length = (int)strcspn(text, " ");
   const char *sign = text + *length;
@@ -70,7 +69,7 @@ Index index_shifted(Arena *a, Index at, int64_t by) {
   return at;
 }
 
-// The index with its lane spelled out, for arithmetic that is no sum.
+// The index with the lane written out.
 const char *index_whole(Arena *a, Index at) {
   if (!at.lane) return at.text;
   return index_is_zero(at.text) ? "j" : arena_printf(a, "(%s + j)", at.text);
@@ -85,9 +84,9 @@ void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *ou
 
 // ---- moves ------------------------------------------------------------------------------------
 
-// Element `at` of a value of shape `to`, seen in shape `from`. Dimensions are matched in runs of
-// equal products, so that untouched ones stay as they are; a run of several is made linear and cut
-// again. A lane of the innermost one stays a lane where `lanes` neighbours are not cut apart.
+// The index in shape `from` of element `at` of the value reshaped to `to`. Dimensions are matched
+// in runs of equal products, so that unchanged ones keep their index; a longer run is linearised
+// and decomposed again. The innermost lane stays a lane if `lanes` adjacent elements stay adjacent.
 void index_reshape(Arena *arena, const Type *to, const Type *from, int lanes, const Index *at,
                    Index *out) {
   int i = 0, j = 0;
@@ -139,7 +138,7 @@ void index_reshape(Arena *arena, const Type *to, const Type *from, int lanes, co
 
 Index index_rolled(Arena *arena, Index at, int64_t by, int64_t size, int lanes) {
   if (!by) return at;
-  bool together = by % lanes == 0 && size % lanes == 0; // else neighbours are cut apart
+  bool together = by % lanes == 0 && size % lanes == 0; // else adjacent lanes are separated
   Index from = {together ? at.text : index_whole(arena, at), false};
   const char *moved = index_shifted(arena, from, by).text;
   return (Index){arena_printf(arena, "(%s) %% %lld", moved, (long long)size), at.lane && together};

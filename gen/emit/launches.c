@@ -1,6 +1,6 @@
-// launches.c: the launches of all entries, what they use of the arena, and which must wait for
-// which: what reads a value, for all that write it or parts of it; what updates a state where it
-// is, for all that read it as it was.
+// launches.c: the launches of all entries, their use of the arena, and their dependences: readers
+// wait for all writers of a value or its parts; in-place updates of a state wait for readers of the
+// old value.
 #include "lives.h"
 
 #include <stdlib.h>
@@ -21,9 +21,9 @@ static const Node *whole(const Node *n) {
   return n;
 }
 
-enum { kUnseen, kElsewhere, kNumbers }; // by node; from kNumbers on: the number of the value
+enum { kUnseen, kElsewhere, kNumbers }; // by node; from kNumbers on: the value's number
 
-// Which nodes are in memory for ever, or are a state that is updated: plan.c places them.
+// Marks nodes that are permanently in memory, or an updated state: plan.c places them.
 static int *find_elsewhere(const Graph *g) {
   int *number = launches_integers(g->arena, g->nnodes);
   for (int i = 0; i < g->nnodes; i++)
@@ -77,7 +77,7 @@ static void find_values(const Graph *g, Launches *l) {
   }
 }
 
-// ---- what waits for what ------------------------------------------------------------------------
+// ---- dependences ------------------------------------------------------------------------------
 
 // Does a run before b, or in the same run?
 static bool are_ordered(const Group *a, const Group *b) {
@@ -92,7 +92,7 @@ static void add_order(const Graph *g, Launches *l, int first, int then) {
   add(g->arena, &l->behind[first], then);
 }
 
-// By node: the launch that writes it, from 1; 0: none.
+// By node: the launch that writes it, from 1, or 0.
 static int *find_writers(const Graph *g) {
   int *writer = launches_integers(g->arena, g->nnodes), count;
   for (int i = 0; i < g->ngroups; i++) {
@@ -102,16 +102,16 @@ static int *find_writers(const Graph *g) {
   return writer;
 }
 
-// A launch waits for those that write n, or its parts.
+// `launch` depends on the writers of n or its parts.
 static void wait_for(const Graph *g, Launches *l, const int *writer, const Node *n, int launch) {
   int by = writer[n->id] - 1;
   if (by > launch && are_ordered(g->groups[by], g->groups[launch]))
-    die("%s runs before %s, of which it reads", g->groups[launch]->name, g->groups[by]->name);
+    die("%s runs before %s, whose result it reads", g->groups[launch]->name, g->groups[by]->name);
   if (by >= 0) add_order(g, l, by, launch);
   for (int i = 0; n->placed && i < n->nin; i++) wait_for(g, l, writer, n->in[i], launch);
 }
 
-// By node: the launches that update it where it is, one an entry.
+// By node: the launches that update it in place, one per entry.
 static List *find_changes(const Graph *g, const int *writer) {
   List *changes = arena_alloc(g->arena, sizeof *changes * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nupdates; i++) {

@@ -1,11 +1,11 @@
--- layout.lua: C text as a person would lay it out: lines of at most 100 columns, broken behind the
--- argument that still fits; comments behind neighbouring lines in one column. Templates cannot do
--- that: the names that fill them have any length.
+-- layout.lua: formats emitted C: lines of at most 100 columns, broken after the last argument that
+-- fits; trailing comments of adjacent lines aligned. Templates cannot do this, since the names that
+-- fill them have any length.
 local find, sub, rep = string.find, string.sub, string.rep
 local match, gmatch = string.match, string.gmatch
 local kWidth = 100
 
--- Where the comment behind some code begins, with the blanks before it; nil: there is none.
+-- Column of a trailing comment, including the blanks before it; nil if there is none.
 local function comment_at(line)
   local quote, i = nil, 1
   while i <= #line do
@@ -22,9 +22,8 @@ local function comment_at(line)
   end
 end
 
--- The last place at which the line may end, and the column at which what follows then begins. A
--- line rather ends outside of inner parentheses. `outer`: the column of one that is open from
--- before.
+-- The last position at which the line may be broken, and the indentation of the rest; preferably
+-- outside inner parentheses. `outer`: the column of a parenthesis open from a previous line.
 local function break_at(line, outer)
   local open, quote, best, i = {outer}, nil, nil, 1
   while i <= kWidth and i <= #line do
@@ -60,7 +59,7 @@ function put_broken(out, line)
     return
   end
   local condition, rest = match(line, "^(%s*if %b()) ([^{].*)$")
-  if #line > kWidth and rest then -- what it guards stands below
+  if #line > kWidth and rest then -- the guarded statement goes to the next line
     put_broken(out, condition)
     return put_broken(out, match(line, "^%s*") .. "  " .. rest)
   end
@@ -75,7 +74,7 @@ function put_broken(out, line)
   out[#out + 1] = line
 end
 
--- Lines i .. last - 1 of `lines` have comments behind their code: into one column.
+-- Aligns the trailing comments of lines i .. last - 1.
 local function align(lines, first, last)
   local width = 0
   for i = first, last - 1 do
@@ -91,7 +90,7 @@ local function align(lines, first, last)
   end
 end
 
--- Comments of whole lines: what is over goes to the next line of the same paragraph.
+-- Wraps full-line comments within their paragraph.
 local function fold_comments(text)
   local lines, over = {}, nil
   for line in gmatch(text, "([^\n]*)\n") do
@@ -117,7 +116,7 @@ return function(text)
   local lines = {}
   for line in gmatch(fold_comments(text), "([^\n]*)\n") do
     local at = comment_at(line)
-    if #line > kWidth and at then -- the comment stands before the code
+    if #line > kWidth and at then -- the comment goes above the code
       lines[#lines + 1] = match(line, "^%s*") .. match(sub(line, at), "^%s*(.*)$")
       line = sub(line, 1, at - 1)
     end

@@ -1,43 +1,55 @@
-// lives.c: an order of launches in which less is in memory at once. In the order of nodes the
-// gradients of all weights may wait for the whole chain of the others, as where the first update
-// needs the norm of them all, and what they read waits with them.
+// lives.c: a launch order with lower peak memory. In node order the gradients of all weights may
+// wait for the whole backward chain, for example if the first update needs the norm of all
+// gradients, and their operands stay live with them.
 //
-// Launches go in the order they had, but before each of them others may come that leave less in
-// memory: of a large value all launches that still need it, with those that these wait for, where
-// they are few: a round. It runs at once if fewer bytes are live behind it, and in it no more than
-// were before anywhere, or than the next launch in order takes anyway; that with the least in it is
-// first. So it goes once from the last launch to the first, where a round is what comes as late as
-// it can, as what is computed again should, and then from the first to the last; and again with
-// some room from the beginning, for rounds whose launches need much for themselves. (Rounds are
-// what J. W. H. Liu, "An application of generalized tree pebbling to sparse matrix factorization",
-// 1987, has from valley to valley; his trees have one order that is best, graphs have not.) The
-// order of which mem.c makes the smallest arena is taken.
+// A *round* is the set of launches that still use one large value, plus their pending dependences,
+// up to kMostOfRound. Algorithm:
+// 1. Take launches in their order. Before each, run rounds that leave less memory live, if the
+//    round's peak is at most the peak so far, or that of the next launch; lowest peak first.
+// 2. Do this from the last launch to the first (rounds become as late as possible, which suits
+//    recomputed values), then from the first to the last.
+// 3. Repeat with some extra room from the beginning, for rounds that need much temporarily.
+// 4. Use the order for which mem.c finds the smallest arena.
+// Rounds are the valley-to-valley segments of J. W. H. Liu, "An application of generalized tree
+// pebbling to sparse matrix factorization", 1987; for his trees the order is optimal, for graphs it
+// is a heuristic.
 //
-// Needs: tiles, with what kernels keep for themselves; what is updated in place.
+// Needs: tiles, with their scratch memory; which updates are in place.
 #include "lives.h"
 
 #include <string.h>
 
 enum {
   kMostOfRound = 16, // launches
-  kSmall = 256,      // parts of the largest value: for less no round is looked for
-  kRooms = 8,        // shares of the arena that are tried as room for rounds
-  kLeastGain = 64    // part of the arena: for less the order stays
+  kSmall = 256,      // fraction 1/kSmall of the largest value: smaller values get no round
+  kRooms = 8,        // fractions of the arena tried as extra room
+  kLeastGain = 64    // 1/kLeastGain of the arena: for less gain the order stays
 };
 
-// ---- a sweep over them ------------------------------------------------------------------------
+// ---- a sweep over the launches ----------------------------------------------------------------
 
 typedef struct Sweep {
   const Launches *l;
   bool backward;
-  const List *waits, *wakes; // by launch: whom it waits for in this direction, who waits for it
-  int *rank, *order, count;  // by launch: its place before; those that have run
-  bool *done;                // by launch
-  int *left;                 // by value: launches that use it and have not run
-  int64_t live, most;        // bytes: now, and the most so far
-  int *heap, *at, nheap;     // values whose rounds would leave less; by value: its place, from 1
-  int64_t *needs;            // by value in the heap: bytes, at the most, in its round
-  int *then, *tried, *near, *seen, stamp; // scratch: by value, by value, by value, by launch
+  const List *waits; // by launch: predecessors in sweep direction
+  const List *wakes; // by launch: successors in sweep direction
+  int *rank;         // by launch: position in the previous order
+  int *order;        // launches scheduled so far
+  int count;         // number of these
+  bool *done;        // by launch: scheduled
+  int *left;         // by value: its users that are not scheduled
+  int64_t live;      // bytes live now
+  int64_t most;      // peak so far
+  int *heap;         // values whose rounds would reduce live bytes, by peak of the round
+  int nheap;
+  int *at;        // by value: position in the heap, from 1
+  int64_t *needs; // by value in the heap: peak of its round
+  // scratch
+  int *then;  // by value: as `left`, within need_of
+  int *tried; // by value: stamp of the last visit by need_of
+  int *near;  // by value: the count at which it was last considered
+  int *seen;  // by launch: stamp of the round that it is in
+  int stamp;
 } Sweep;
 
 static Sweep new_sweep(Arena *arena, const Launches *l, const int *from, bool backward) {
@@ -64,8 +76,8 @@ static bool is_large(const Launches *l, int value) {
   return l->values[value].bytes * kSmall > l->largest;
 }
 
-// Bytes that become live when the first of `left` launches runs that use a value, or are live no
-// more when none is left.
+// Bytes that become live if this is the first of the value's users (`left` remain), and bytes that
+// die if none is left.
 static int64_t begins(const Sweep *s, int value, int left) {
   const Value *v = &s->l->values[value];
   return left == v->users.count && !(s->backward && v->kept) ? v->bytes : 0;
@@ -75,7 +87,7 @@ static int64_t ends(const Sweep *s, int value, int left) {
   return !left && (s->backward || !v->kept) ? v->bytes : 0;
 }
 
-typedef struct Need { // bytes beside those that are live now
+typedef struct Need { // bytes relative to those live now
   int64_t most, behind;
 } Need;
 
@@ -99,7 +111,7 @@ static Need need_of(Sweep *s, const int *launches, int count) {
 
 // ---- rounds -----------------------------------------------------------------------------------
 
-// Adds a launch that has not run; false: there is no room.
+// Adds a launch that has not run; false if the round is full.
 static bool join_round(Sweep *s, int *round, int *count, int launch) {
   if (s->done[launch] || s->seen[launch] == s->stamp) return true;
   if (*count == kMostOfRound) return false;
@@ -116,7 +128,7 @@ static void sort_round(const Sweep *s, int *round, int count) {
   }
 }
 
-// Those that still use the value, and all that they wait for, in order; 0: they are too many.
+// The launches that still use the value and all their dependences, in order; 0: too many.
 static int find_round(Sweep *s, int value, int *round) {
   const List *users = &s->l->values[value].users;
   int count = 0;
@@ -140,7 +152,7 @@ static void put_at(Sweep *s, int place, int value) {
   s->at[value] = place + 1;
 }
 
-// Where the value at `place` belongs.
+// Restores the heap order at `place`.
 static void sift(Sweep *s, int place) {
   int value = s->heap[place];
   for (; place && is_sooner(s, value, s->heap[(place - 1) / 2]); place = (place - 1) / 2)
@@ -166,7 +178,7 @@ static int take(Sweep *s) {
   return value;
 }
 
-// A value beside the launch that runs as number s->count: does its round leave less now?
+// Puts a value used near launch number s->count into the heap if its round now reduces live bytes.
 static void consider(Sweep *s, int value) {
   int round[kMostOfRound];
   if (s->near[value] == s->count || !s->left[value] || !is_large(s->l, value)) return;
@@ -197,7 +209,7 @@ static void run(Sweep *s, int launch) {
   for (int i = 0; i < s->wakes[launch].count; i++) consider_all(s, s->wakes[launch].of[i]);
 }
 
-// Runs the round that takes least meanwhile, if one is to come before the launch `next`.
+// Runs the round with the lowest peak, if one may precede launch `next`.
 static bool run_round(Sweep *s, int next) {
   int round[kMostOfRound];
   int64_t room = need_of(s, &next, 1).most;
@@ -215,7 +227,7 @@ static bool run_round(Sweep *s, int next) {
 
 // ---- the order --------------------------------------------------------------------------------
 
-// `room`: bytes that rounds may take in any case.
+// `room`: bytes that rounds may use in any case.
 static int *sweep(Arena *arena, const Launches *l, const int *from, bool backward, int64_t room) {
   Sweep s = new_sweep(arena, l, from, backward);
   if (room > s.most) s.most = room;

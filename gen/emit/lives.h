@@ -1,5 +1,5 @@
-// lives.h: the launches of all entries, what they use of the arena, and which must wait for which
-// (launches.c); for the orders that lives.c makes of them.
+// lives.h: the launches of all entries, their use of the arena, and their dependences (launches.c);
+// input of the orders that lives.c computes.
 #ifndef NNGEN_LIVES_H
 #define NNGEN_LIVES_H
 
@@ -9,21 +9,24 @@ typedef struct List {
   int *of, count;
 } List;
 
-typedef struct Value { // in the arena
+typedef struct Value { // a value in the arena
   int64_t bytes;
   List users; // launches that write or read it
-  bool kept;  // until the end: a copy to a state reads it then
+  bool kept;  // live until the end of the entry: copied to a state there
 } Value;
 
 typedef struct Launches { // in the order of Graph.groups
   int count, nvalues;
   Value *values;
-  List *uses, *before, *behind; // by launch: values; launches that must come before it, behind it
-  int64_t largest;              // bytes of a value
+  List *uses;      // by launch: values it uses
+  List *before;    // by launch: launches that must precede it
+  List *behind;    // by launch: launches that must follow it
+  int64_t largest; // bytes of the largest value
 } Launches;
 
 Launches launches_find(const Graph *g);
-int64_t launches_arena(Arena *, const Launches *, const int *order); // bytes, in this order
-int64_t launches_least(const Launches *);        // bytes that one launch alone needs, at the most
-int *launches_integers(Arena *arena, int count); // zeros
+int64_t launches_arena(Arena *, const Launches *, const int *order); // arena bytes in this order
+int64_t launches_least(const Launches *);        // lower bound: most bytes of a single launch
+int *launches_integers(Arena *arena, int count); // zeroed
+
 #endif

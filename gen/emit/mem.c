@@ -1,7 +1,7 @@
-// mem.c: where values live in the arena. Each value has a size and a lifetime, first to last step;
-// values alive at the same time must not overlap. A portfolio of greedy first-fit placements, each
-// with another order of placing, and the best is kept (see arXiv:2001.03288 for greedy by size).
-// The lower bound is the most bytes alive at any one step.
+// mem.c: arena offsets. Each value has a size and a lifetime (first to last step); values live at
+// the same time must not overlap. Tries several greedy first-fit placements, each in another order,
+// and keeps the best (arXiv:2001.03288: greedy by size). Lower bound: the most bytes live at a
+// step.
 #include "emit.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int64_t aligned(int64_t bytes) {
   return (bytes + kAlign - 1) / kAlign * kAlign;
 }
 
-// ---- orders of placing ------------------------------------------------------------------------
+// ---- placement orders -------------------------------------------------------------------------
 
 static int64_t span(const Item *a) {
   return a->last - a->first + 1;
@@ -53,7 +53,7 @@ static int by_offset(const void *x, const void *y) {
   return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-// Places items in the order given, each in the lowest gap among those alive with it.
+// Places items in the order given, each in the lowest gap among those live at the same time.
 static int64_t place(Item *items, int count, Item **near) {
   int64_t total = 0;
   for (int i = 0; i < count; i++) {
@@ -70,8 +70,7 @@ static int64_t place(Item *items, int count, Item **near) {
   return total;
 }
 
-// Many values, nearly all short-lived: only neighbours in time can meet, so `place` in order of
-// start with a window of the living ones is enough and linear.
+// Placement in order of start with a window of live values: linear, for many short-lived values.
 static int64_t place_living(Item *items, int count, Item **near) {
   int64_t total = 0;
   int n = 0;
@@ -110,7 +109,7 @@ static int64_t live_bound(const Item *items, int count) {
   return most;
 }
 
-enum { kPortfolioMost = 600 }; // beyond, the quadratic placements would show in compile time
+enum { kPortfolioMost = 600 }; // above, the quadratic placements would dominate compile time
 
 static void keep(const Item *items, int count, int64_t *offset) {
   for (int i = 0; i < count; i++) offset[items[i].index] = items[i].offset;

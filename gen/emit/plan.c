@@ -1,6 +1,6 @@
-// plan.c: groups become the Plan that the runtime executes: tensors with their places in memory,
-// kernels, and the entries `init` (everything fixed: folded weights, other dtypes and orders) and
-// `infer`. Parameters that only `init` reads live in SpaceInit and are freed after it.
+// plan.c: groups become the Plan that the runtime executes: tensors with their locations, kernels,
+// and entries: `init` (everything fixed: folded weights, other dtypes and orders) and the model's.
+// Parameters that only `init` reads are in SpaceInit and freed after it.
 #include "emit.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 typedef struct Builder {
   Compiler *c;
   Plan *plan;
-  int *tensor_of; // by node id; -1: none yet
-  bool *zeroed;   // by tensor: before the first launch
+  int *tensor_of; // by node id, or -1
+  bool *zeroed;   // by tensor: zeroed before the first launch
 } Builder;
 
 static char *copy_text(const char *text) {
@@ -141,7 +141,7 @@ static void add_init(Builder *b) {
   add_launches(b, e, true, 0);
 }
 
-// Launches, then the states whose new value had to wait.
+// Launches, then copies of new state values that had to wait.
 static void add_entry(Builder *b, int entry) {
   const Graph *g = b->c->graph;
   PlanEntry *e = new_entry(b, b->c->entries[entry]);
@@ -163,8 +163,7 @@ static int64_t place(int64_t *total, int64_t bytes) {
   return at;
 }
 
-// Parameters that no kernel of `infer` reads, and fixed values that only `init` reads, are gone
-// after it.
+// Parameters and fixed values that only `init` reads are freed after it.
 static void find_init_only(Builder *b) {
   Plan *p = b->plan;
   bool *kept = base_alloc((size_t)p->ntensors, sizeof *kept);
@@ -192,7 +191,7 @@ static void place_arena(Builder *b) {
       if (i < first[t]) first[t] = i;
       if (i > last[t]) last[t] = i;
     }
-  for (int i = 0; i < p->nentries; i++) // what is copied at the end of an entry lives until then
+  for (int i = 0; i < p->nentries; i++) // values copied at the end of an entry live until then
     for (int j = 0; j < p->entries[i].nsteps; j++)
       if (p->entries[i].steps[j].kind == StepCopy) last[p->entries[i].steps[j].source] = steps - 1;
   for (int i = 0; i < n; i++)
@@ -233,7 +232,7 @@ static void add_headers(Compiler *c, Plan *p) {
   }
 }
 
-// Outputs of the model are tensors of their own, outside the arena, named as the model names them.
+// Outputs of the model are separate tensors outside the arena, named as in the model.
 static void name_outputs(Builder *b) {
   Graph *g = b->c->graph;
   for (int i = 0; i < g->noutputs; i++) {

@@ -1,10 +1,9 @@
--- prune.lua: of a library's text, the declarations that kernels use, by name, with the comments
--- above them.
+-- prune.lua: keeps only those declarations of the library that kernels use, with the comments above
+-- them.
 --
--- The text falls into items: declarations at file scope, macros, comments that stand alone. An item
--- is kept when a kernel, or an item that is kept, mentions a name that it declares; a
--- static_assert, when all that it mentions of the library is kept; a comment, when an item of its
--- part is.
+-- The text is split into items: declarations at file scope, macros, stand-alone comments. An item
+-- is kept if a kernel or a kept item mentions a name that it declares; a static_assert, if all
+-- library names that it mentions are kept; a comment, if an item of its section is.
 local find, sub, match = string.find, string.sub, string.match
 local gmatch, gsub = string.gmatch, string.gsub
 
@@ -12,7 +11,7 @@ local function plain(line) -- without strings and comments
   return gsub(gsub(gsub(line, '\\"', ""), '"[^"]*"', '""'), "//.*$", "")
 end
 
--- Of a comment that stands alone: 1 begins a file, 2 a part of it, 3 is any other.
+-- Rank of a stand-alone comment: 1 begins a file, 2 a section, 3 any other.
 local function rank_of(line)
   return find(line, "^// [%w_]+%.cuh:") and 1 or find(line, "^// %-%-%-%-") and 2 or 3
 end
@@ -22,7 +21,7 @@ local function words(text, found)
   return found
 end
 
--- Without a leading template<...>.
+-- Strips a leading template<...>.
 local function declaration(code)
   local at = match(code, "^%s*template%s*()<")
   if not at then return code end
@@ -30,7 +29,7 @@ local function declaration(code)
   repeat
     local c = sub(code, i, i)
     depth = depth + (c == "<" and 1 or c == ">" and -1 or 0)
-    i = match(code, "^%b()()", i) or i + 1 -- in parentheses they compare
+    i = match(code, "^%b()()", i) or i + 1 -- inside parentheses < and > compare
   until depth == 0 or i > #code
   if depth > 0 then error("a template<...> without an end: " .. code) end
   return sub(code, i)
@@ -41,10 +40,10 @@ local function declared(code)
   local names = {}
   local macro = match(code, "^#define%s+([%w_]+)")
   if macro then return {[macro] = true} end
-  local call = match(code, "^[A-Z_0-9]+%((.*)%)%s*$") -- of a macro that makes functions
+  local call = match(code, "^[A-Z_0-9]+%((.*)%)%s*$") -- of a macro that defines functions
   if call then return words(call, names) end
   local text = gsub(declaration(code), "alignas%s*%b()", "")
-  local kind, name = match(text, "^%s*(%a+)%s+([%w_]*)") -- an enum may have none
+  local kind, name = match(text, "^%s*(%a+)%s+([%w_]*)") -- an enum may be unnamed
   if kind == "struct" or kind == "class" or kind == "enum" or kind == "using" then
     names[name] = true
     if kind == "enum" then words(match(text, "%b{}"), names) end
@@ -71,7 +70,7 @@ end
 
 local function split(text)
   local items, comments, lines, code, depth, continued = {}, {}, {}, "", 0, false
-  local apart = true -- from what is before by a blank line
+  local apart = true -- preceded by a blank line
   for line in gmatch(text, "([^\n]*)\n") do
     local bare = plain(line)
     if #lines == 0 and find(line, "^%s*$") then
@@ -127,9 +126,10 @@ local function keep_used(items, used)
   end
 end
 
--- A comment that stands alone is kept with the first item that follows in its part.
+-- A stand-alone comment is kept with the first kept item that follows in its section.
 local function keep_comments(items)
-  local kept = {false, false, false} -- behind here, before the next comment of such a rank
+  -- by rank: is a later item kept before the next comment of this rank?
+  local kept = {false, false, false}
   for i = #items, 1, -1 do
     local item = items[i]
     if item.rank then

@@ -1,18 +1,16 @@
--- render.lua: the template engine. A line that starts with //@ is Lua, $(e) inserts the value of e,
--- a line that is $(e) alone is left out where that is empty; nothing else. Line n of the Lua chunk
--- is line n of the template, so an error names the line. The holes of a template are the fields of
--- `k`; part(file) puts another file of templates/ in the place of its line, with the same holes, or
--- those that are given.
+-- render.lua: the template engine. A line that starts with //@ is Lua; $(e) inserts the value of e;
+-- a line that consists of $(e) is omitted if the value is empty. Line n of the Lua chunk is line n
+-- of the template, so errors name the line. The parameters of a template are the fields of `k`;
+-- part(file) inserts another file of templates/, with the same or with given parameters.
 --
--- The rendered text carries #line, so that a compiler's message names the template too: at the top,
--- and after anything that makes the two line counts differ; not with `plain`. emit.c indents it by
--- its braces.
+-- The rendered text contains #line, so that compiler messages name the template: at the top and
+-- wherever line counts differ; not with `plain`. emit.c indents the text by its braces.
 local read = ... -- read(file): its text
 
--- Methods of strings are the sandbox's bounded ones: the full library is called by name.
+-- Methods of strings are the sandbox's limited ones; the full library is called by name.
 local match, find, sub = string.match, string.find, string.sub
 
--- The type of a count of elements: places in a value fit an int, not always their number.
+-- The type of an element count: indices fit an int, counts not always.
 local function counter(count) return count < 2^31 and "int" or "unsigned" end
 
 local cache = {} -- file -> compiled template
