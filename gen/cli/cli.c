@@ -41,7 +41,7 @@ static const Option options[] = {
     {"sim-frontend", KindValue, AT(sim_frontend), "run train", "cxx|nvrtc",
      "simulator: the front end for CUDA C++, the host's C++ compiler or NVIDIA's NVRTC (cxx)"},
     {"arch", KindValue, AT(arch), "emit", "sm_80,sm_90a,..",
-     "machine code for these GPUs (sm_80, sm_90a and the one at hand), PTX of the lowest"},
+     "machine code for these GPUs (sm_80, sm_90a and the local one), PTX of the lowest"},
     {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a",
      "compile for this GPU, run nothing"},
     {"tuning", KindValue, AT(tuning), "run show train tune emit", "FILE",
@@ -53,7 +53,7 @@ static const Option options[] = {
     {"recompute", KindValue, AT(recompute), "run show train emit", "none|auto|all",
      "what the backward pass recomputes: as little as --memory allows, or all it can (auto)"},
     {"memory", KindValue, AT(memory), "run show train emit", "BYTES",
-     "limit of the activations' memory, as 500M or 2G (none)"},
+     "limit of the activations' memory, for example 500M or 2G (none)"},
     {"weights", KindValue, AT(weights), "run emit", "FILE",
      "safetensors, or an index of several (.json); else seeded random weights"},
     {"input", KindInput, 0, "run", "[NAME=]FILE",
@@ -104,13 +104,13 @@ static const Option options[] = {
     {"clip-norm", KindSetting, 0, "train", "X",
      "largest norm of the gradient; 0: any (the model's)"},
     {"weight-decay", KindSetting, 0, "train", "X",
-     "weight decay of parameters without one of their own (the model's)"},
+     "default weight decay (the model's)"},
     {"freeze", KindList, AT(freeze), "train", "PATTERN,..",
      "parameters that are not trained: 'layer1.*'"},
     {"accumulate", KindSetting, 0, "train", "N",
      "gradient accumulation: an update every N steps, by their mean gradient (1)"},
     {"ema", KindSetting, 0, "train", "X",
-     "evaluate and save a moving average of the weights, as 0.999 (the model's)"},
+     "evaluate and save a moving average of the weights, e.g. 0.999 (the model's)"},
     {"amp", KindValue, AT(amp), "train", "fp16|bf16",
      "mixed precision; fp16 with dynamic loss scaling"},
     {"init", KindValue, AT(weights), "train", "FILE", "safetensors to start from"},
@@ -160,7 +160,7 @@ static const Option options[] = {
     {"weights-in-code", KindFlag, AT(weights_in_code), "emit", NULL,
      "parameters as an array in the program, not as a file"},
     {"kernels-only", KindFlag, AT(kernels_only), "emit", NULL,
-     "the kernels and the list of launches, for host code of your own"},
+     "the kernels and the list of launches, for your own host code"},
     {"lang", KindValue, AT(lang), "emit", "c|cpp|cuda-runtime",
      "host code over the driver API (c) or the runtime API; cpp: a header for C++20, too"},
     {"diff", KindFolder, AT(diff), "emit", "OLD",
@@ -216,7 +216,7 @@ static const char *setting_name(Cli *cli, const char *option) {
 static int take_set(Cli *cli, char *text, Error *err) {
   char *equal = strchr(text, '=');
   if (!equal || equal == text)
-    return err_set(err, ExitUsage, "--set wants NAME=VALUE, not '%s'", text);
+    return err_set(err, ExitUsage, "--set: expected NAME=VALUE, got '%s'", text);
   *equal = 0;
   if (!strcmp(text, "dtype")) { // every model has this setting
     cli->dtype = equal + 1;
@@ -249,7 +249,7 @@ static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
     return add_to_list(cli, o, value, err);
   case KindSweep:
     if (cli->nsweep == kMostSweeps || !strchr(value, '='))
-      return err_set(err, ExitUsage, "--sweep wants up to %d of NAME=A,B,..., not '%s'",
+      return err_set(err, ExitUsage, "--sweep: expected up to %d of NAME=A,B,..., got '%s'",
                      kMostSweeps, value);
     cli->sweep[cli->nsweep++] = value;
     return ExitOk;
@@ -264,7 +264,7 @@ static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
     break;
   case KindFolder:
     if (!stat(value, &info) && !S_ISDIR(info.st_mode))
-      return err_set(err, ExitUsage, "--%s %s: is a file; it wants a folder", o->name, value);
+      return err_set(err, ExitUsage, "--%s %s: is a file; expected a folder", o->name, value);
     break;
   case KindInput:
     if (cli->ninput == kMostInputs)
@@ -292,7 +292,7 @@ static int take_option(Cli *cli, int argc, char **argv, int *i, Error *err) {
     return ExitOk;
   }
   if (!equal && (*i + 1 == argc || !strncmp(argv[*i + 1], "--", 2)))
-    return err_set(err, ExitUsage, "--%s wants a value: %s", name, o->value);
+    return err_set(err, ExitUsage, "--%s: expected a value: %s", name, o->value);
   int code = take_value(cli, o, equal ? equal + 1 : argv[++*i], err);
   while (!code && o->kind == KindSet && !equal && *i + 1 < argc && argv[*i + 1][0] != '-' &&
          strchr(argv[*i + 1], '='))
@@ -368,7 +368,7 @@ static int check_arch(const Cli *cli, Error *err) {
   for (size_t i = 0; i < sizeof need_run / sizeof need_run[0]; i++)
     if (need_run[i].given)
       return err_set(err, ExitUsage,
-                     "--arch %s only compiles, and --%s needs a run: leave out one of them",
+                     "--arch %s only compiles, and --%s needs a run: omit one of them",
                      cli->arch, need_run[i].name);
   return ExitOk;
 }
@@ -410,11 +410,11 @@ int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
   }
   if (!code && !cli->help && find_verb(cli->verbs, cli->verb)->takes_model && !cli->model)
     code =
-        err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
+        err_set(err, ExitUsage, "nngen %s: expected a model file, as in: nngen %s models/lenet.lua",
                 cli->verb, cli->verb);
   if (!code && cli->arch && !strcmp(cli->verb, "run")) code = check_arch(cli, err);
   if (!code && cli->explain && cli->json)
-    code = err_set(err, ExitUsage, "--explain is text: leave out --json");
+    code = err_set(err, ExitUsage, "--explain prints text: omit --json");
   return code;
 }
 
@@ -426,8 +426,8 @@ int cli_number(const char *option, const char *text, int64_t least, int64_t fall
   char *end;
   *value = strtoll(text, &end, 10);
   if (end == text || *end || *value < least || *value > kLargest)
-    return err_set(err, ExitUsage, "--%s wants a whole number from %lld to %d, not '%s'", option,
-                   (long long)least, kLargest, text);
+    return err_set(err, ExitUsage, "--%s: expected a whole number from %lld to %d, got '%s'",
+                   option, (long long)least, kLargest, text);
   return ExitOk;
 }
 

@@ -13,7 +13,7 @@ static int one_of(const char *option, const char *value, const char *const *allo
     if (i) strcat(list, ", ");
     strcat(list, allowed[i]);
   }
-  return err_set(err, ExitUsage, "--%s %s: wants one of %s", option, value, list);
+  return err_set(err, ExitUsage, "--%s %s: expected one of %s", option, value, list);
 }
 
 // Parses 500000000, 500M (times 10^6) or 2G.
@@ -24,7 +24,7 @@ static int bytes_of(const char *option, const char *text, int64_t *bytes, Error 
   const char *unit = *end ? strchr(units, *end) : NULL;
   for (const char *u = units; unit && u <= unit; u++) value *= 1e3;
   if (end == text || (*end && (!unit || end[1])) || !(value >= 1) || value > 1e15)
-    return err_set(err, ExitUsage, "--%s %s: wants bytes, as 500M or 2G", option, text);
+    return err_set(err, ExitUsage, "--%s %s: expected bytes, for example 500M or 2G", option, text);
   *bytes = (int64_t)value;
   return ExitOk;
 }
@@ -60,7 +60,7 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
                      !strcmp(cli->verb, "train") ||
                      (cli->entry && (!strcmp(cli->entry, "train") || !strcmp(cli->entry, "eval")))};
   if (cli->arch && !(o->arch = arch_find(cli->arch)))
-    return err_set(err, ExitUsage, "--arch %s: wants one of sm_80, sm_90a, sm_100a", cli->arch);
+    return err_set(err, ExitUsage, "--arch %s: expected one of sm_80, sm_90a, sm_100a", cli->arch);
   int64_t candidate = 0;
   code = cli->candidate ? cli_number("candidate", cli->candidate, 1, 1, &candidate, err) : ExitOk;
   o->candidate = (int)(candidate % 1000000);

@@ -114,7 +114,7 @@ int verb_cache(const Cli *cli, Error *err) {
   bool verify = !strcmp(what, "verify");
   if (!strcmp(what, "clear")) return clear(cli, err);
   if (!verify && strcmp(what, "ls"))
-    return err_set(err, ExitUsage, "nngen cache %s: wants ls, verify or clear", what);
+    return err_set(err, ExitUsage, "nngen cache %s: expected ls, verify or clear", what);
   CacheList list;
   int code =
       verify ? cache_verify(cli->cache_dir, &list, err) : cache_list(cli->cache_dir, &list, err);

@@ -47,12 +47,12 @@ static int pick_archs(Emission *e, Error *err) {
     snprintf(word, sizeof word, "%.*s", (int)n, at);
     const Arch *arch = arch_find(word);
     if (!arch)
-      return err_set(err, ExitUsage, "--arch %s: wants a list of sm_80, sm_90a, sm_100a", word);
+      return err_set(err, ExitUsage, "--arch %s: expected a list of sm_80, sm_90a, sm_100a", word);
     if (e->narchs == kMostArchs) return err_set(err, ExitUsage, "--arch: too many");
     add_arch(e, arch);
     at += n + (at[n] == ',');
   }
-  if (!e->narchs) return err_set(err, ExitUsage, "--arch wants a list of sm_80, sm_90a, sm_100a");
+  if (!e->narchs) return err_set(err, ExitUsage, "--arch: expected some of sm_80, sm_90a, sm_100a");
   for (int i = 0; i < e->narchs; i++) e->targets[i] = e->arch[i]->name;
   return ExitOk;
 }
@@ -66,7 +66,7 @@ static int pick_ptx(Emission *e, Error *err) {
   if (groups && e->narchs > 1)
     return err_set(err, ExitUsage,
                    "--arch: kernels for %s have products of warp groups, which %s lacks: add "
-                   "sm_80, or emit each apart",
+                   "sm_80, or emit each separately",
                    e->arch[0]->name, e->arch[1]->name);
   snprintf(e->ptx, sizeof e->ptx, "compute_%d%s", number_of(e->arch[0]), groups ? "a" : "");
   e->targets[e->narchs] = e->ptx;
@@ -89,7 +89,7 @@ static int pick_name(Emission *e, Error *err) {
   bool good = isalpha((unsigned char)e->name[0]);
   for (const char *s = e->name; *s; s++) good = good && (isalnum((unsigned char)*s) || *s == '_');
   if (!good)
-    return err_set(err, ExitUsage, "--name %s: wants letters, digits and _, a letter first",
+    return err_set(err, ExitUsage, "--name %s: expected letters, digits and _, a letter first",
                    e->name);
   if (!embed_reserves(e->name)) return ExitOk;
   if (given)
@@ -204,7 +204,7 @@ static int compile_batches(Emission *e, const char *list, Error *err) {
   for (const char *at = list; !code && *at; at += strspn(at, ",")) {
     size_t n = strcspn(at, ",");
     if (count == kMostBatches || !n || n > 9 || strspn(at, "0123456789") != n) {
-      code = err_set(err, ExitUsage, "--set batch=%s: wants up to %d whole numbers", list,
+      code = err_set(err, ExitUsage, "--set batch=%s: expected up to %d whole numbers", list,
                      kMostBatches);
       break;
     }
@@ -313,12 +313,12 @@ static int check_options(const Cli *cli, Error *err) {
   const char *at = cli->lang;
   for (bool more = at; more; at += strcspn(at, ","), more = *at == ',', at += more)
     if (!is_lang(at))
-      return err_set(err, ExitUsage, "--lang %s: wants c, cpp, cuda-runtime, or cpp,cuda-runtime",
+      return err_set(err, ExitUsage, "--lang %s: expected c, cpp, cuda-runtime or cpp,cuda-runtime",
                      cli->lang);
   if (cli->output && cli->diff)
-    return err_set(err, ExitUsage, "--diff writes nothing: leave out -o");
+    return err_set(err, ExitUsage, "--diff writes nothing: omit -o");
   if (cli->output || cli->diff) return ExitOk;
-  return err_set(err, ExitUsage, "nngen emit wants a folder, as in: nngen emit %s -o out",
+  return err_set(err, ExitUsage, "nngen emit: expected a folder, as in: nngen emit %s -o out",
                  cli->model);
 }
 

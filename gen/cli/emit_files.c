@@ -123,7 +123,7 @@ static int make_folder(Emission *e, Error *err) {
   if (!e->new_folder && errno != EEXIST)
     return err_set(err, ExitBadInput, "-o %s: %s", e->dir, strerror(errno));
   if (stat(e->dir, &info) || !S_ISDIR(info.st_mode))
-    return err_set(err, ExitUsage, "-o %s: is a file; it wants a folder", e->dir);
+    return err_set(err, ExitUsage, "-o %s: is a file; expected a folder", e->dir);
   return check_files(e, err);
 }
 

@@ -79,7 +79,7 @@ static int unknown(lua_State *lua, Arena *arena, const char *name, Error *err) {
   }
   const char *near = text_nearest(name, names, count);
   if (near) return err_set(err, ExitUsage, "help: nn has no '%s'; did you mean '%s'?", name, near);
-  return err_set(err, ExitUsage, "help: nn has no '%s'; nngen help lists what it has", name);
+  return err_set(err, ExitUsage, "help: nn has no '%s'; nngen help lists the functions", name);
 }
 
 int verb_help(const Cli *cli, Error *err) {

@@ -12,7 +12,7 @@ static int set_frontend(const char *name, Error *err) {
   else if (!strcmp(name, "cxx"))
     unsetenv("NNGEN_SIM_FRONTEND");
   else
-    return err_set(err, ExitUsage, "--sim-frontend %s: wants cxx or nvrtc", name);
+    return err_set(err, ExitUsage, "--sim-frontend %s: expected cxx or nvrtc", name);
   return ExitOk;
 }
 
@@ -22,10 +22,10 @@ int cli_device(const Cli *cli, Device **device, Error *err) {
   const char *name = getenv("NNGEN_DEVICE");
   if (strcmp(cli->device, "auto") || !name) name = cli->device;
   if (!nvtx_parse(cli->nvtx, &options.nvtx))
-    return err_set(err, ExitUsage, "--nvtx %s: wants off, model or layer", cli->nvtx);
+    return err_set(err, ExitUsage, "--nvtx %s: expected off, model or layer", cli->nvtx);
   if (strcmp(cli->verb, "train")) options.nvtx = NvtxOff; // run_time takes the level instead
   if (!device_parse(name, &options.kind))
-    return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
+    return err_set(err, ExitUsage, "--device %s: expected auto, cuda or sim", name);
   if (cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
   int code = set_frontend(cli->sim_frontend, err);
   if (!code) code = cli_number("ordinal", cli->ordinal, 0, 0, &ordinal, err);

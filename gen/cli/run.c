@@ -108,7 +108,7 @@ static int check_labels(const Run *r, Error *err) {
   int64_t classes = t->dim[t->rank - 1];
   if (r->labels.count >= classes) return ExitOk;
   return err_set(err, ExitBadInput,
-                 "--labels %s: %d line%s for the %lld classes of output '%s' %s; it wants one each",
+                 "--labels %s: %d line%s for the %lld classes of output '%s' %s; expected one each",
                  r->cli->labels, r->labels.count, r->labels.count == 1 ? "" : "s",
                  (long long)classes, out->name, type_shape(t).s);
 }
@@ -181,7 +181,7 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
   bool sim = device_info(r->device)->kind == DeviceSim;
   NvtxLevel nvtx;
   if (!nvtx_parse(r->cli->nvtx, &nvtx))
-    return err_set(err, ExitUsage, "--nvtx %s: wants off, model or layer", r->cli->nvtx);
+    return err_set(err, ExitUsage, "--nvtx %s: expected off, model or layer", r->cli->nvtx);
   RunOptions options = {.warmup = sim ? 0 : (int)warmup,
                         .repeat = sim && repeat == 1 ? 1 : (int)(repeat > 5 ? repeat : 5),
                         .nvtx = nvtx,

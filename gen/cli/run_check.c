@@ -88,7 +88,7 @@ static void note_bad(Run *r, const char *what, const char *loc, const CheckResul
   if (r->first_bad[0]) return;
   if (c->differ) {
     snprintf(r->first_bad, sizeof r->first_bad,
-             "%s%s%s: %lld integers differ that must be equal, first at %lld: %.9g, want %.9g",
+             "%s%s%s: %lld integers differ that must be equal, first at %lld: %.9g, expected %.9g",
              what, *loc ? ", " : "", loc, (long long)c->differ, (long long)c->worst, c->got,
              c->want);
     return;
@@ -96,7 +96,7 @@ static void note_bad(Run *r, const char *what, const char *loc, const CheckResul
   if (c->unlike) {
     snprintf(r->first_bad, sizeof r->first_bad,
              "%s%s%s: %lld elements are finite where the oracle's are not, or the reverse, first "
-             "at %lld: %.9g, want %.9g",
+             "at %lld: %.9g, expected %.9g",
              what, *loc ? ", " : "", loc, (long long)c->unlike, (long long)c->worst, c->got,
              c->want);
     return;
@@ -105,7 +105,7 @@ static void note_bad(Run *r, const char *what, const char *loc, const CheckResul
                       what, *loc ? ", " : "", loc, c->relative, c->gate);
   if (c->bad)
     snprintf(r->first_bad + used, sizeof r->first_bad - (size_t)used,
-             "; %lld elements outside their bound, first at %lld: %.9g, want %.9g",
+             "; %lld elements outside their bound, first at %lld: %.9g, expected %.9g",
              (long long)c->bad, (long long)c->worst, c->got, c->want);
 }
 

@@ -66,7 +66,7 @@ static int check_integers(const Run *r, const char *path, const PlanTensor *t, c
   const Node *input = r->compiler.graph->nodes[t->value];
   int64_t below = input->attr.below;
   if (!npy->integers)
-    return err_set(err, ExitBadInput, "--input %s: '%s' wants %s, the file holds floats", path,
+    return err_set(err, ExitBadInput, "--input %s: '%s': expected %s, the file holds floats", path,
                    t->name, dtype_name(t->dtype));
   double least = t->dtype == DtU8 ? 0 : INT32_MIN, most = t->dtype == DtU8 ? 255 : INT32_MAX;
   for (int64_t i = 0; i < npy->count; i++) {
@@ -197,7 +197,7 @@ static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values
   const char *path = is_unread(r, t, NULL) ? NULL : given_file(r->cli, t);
   if (path && ends_with(path, ".png")) return fill_from_png(path, t, values, err);
   if (path && ends_with(path, ".npy")) return fill_from_npy(r, path, t, values, err);
-  if (path) return err_set(err, ExitUsage, "--input %s: wants a .png or .npy file", path);
+  if (path) return err_set(err, ExitUsage, "--input %s: expected a .png or .npy file", path);
   if (is_image(t)) {
     Image photo;
     r->input_note = "a generated photograph";

@@ -44,9 +44,9 @@ static int check_options(const Cli *cli, Error *err) {
     first = all[i].name;
   }
   if (cli->stage && first && !cli->dot)
-    return err_set(err, ExitUsage, "--stage prints the IR after a pass: leave out --%s", first);
+    return err_set(err, ExitUsage, "--stage prints the IR after a pass: omit --%s", first);
   if (cli->json && !cli->costs && !cli->plan)
-    return err_set(err, ExitUsage, "show --json: wants --costs or --plan too; the rest is text");
+    return err_set(err, ExitUsage, "show --json: expected --costs or --plan too; the rest is text");
   return ExitOk;
 }
 

@@ -1,12 +1,12 @@
--- define.lua: how the functions of the module `nn` are declared, and what is checked of a call.
+-- define.lua: declares the functions of the module `nn` and checks their calls.
 --
 --   define("cumsum(x: tensor, axis: axis = -1)", "torch.cumsum", function(x, axis) ... end)
 --
--- declares nn.cumsum, which is x:cumsum too, by the signature that signature.lua reads. Arguments
--- are given in its order, or by name in a table at the end: x:cumsum{axis = 2}; those in its braces
--- are given by name alone, and reach the function as one table. Of a layer with parameters one
--- argument is of the kind `name`; the function runs in that place, and is not given it. A signature
--- of several ranks is given what makes the function of a rank. The second text names what it is in
+-- declares nn.cumsum and the method x:cumsum by a signature that signature.lua parses. Arguments
+-- are given in order or by name in a table at the end, as in x:cumsum{axis = 2}; those in braces
+-- are given only by name and reach the function as one table. A layer with parameters has one
+-- argument of kind `name`; the function runs in that scope and does not get it. For a signature of
+-- several ranks, f is called with the rank and returns the function. The second text is the name in
 -- PyTorch. The comment above a declaration is its entry in models/README.md and in `nngen help`
 -- (help.lua).
 local core, signature, kinds = ...
@@ -14,7 +14,7 @@ local shape = core.shape
 local fail, said, meant, tensor = kinds.fail, kinds.said, kinds.meant, kinds.tensor
 local checks, is_tensor, takes_list = kinds.checks, kinds.is_tensor, kinds.takes_list
 
--- In an order that each run has: of several mistakes the same one is named.
+-- In a fixed order: of several mistakes, each run reports the same one.
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end
@@ -22,7 +22,7 @@ local function sorted_keys(t)
   return keys
 end
 
--- ---- places: the names of values and the calls they belong to ---------------------------------
+-- ---- scopes: the names of values and the calls they belong to ---------------------------------
 
 local scope, depth = "", 0
 
@@ -31,7 +31,7 @@ local function join(name)
   return scope == "" and name or scope .. "." .. name
 end
 
--- Runs f under `name`. Inside a layer all ops belong to one call.
+-- Runs f under `name`. All ops created inside a layer belong to one call.
 local function within(name, in_call, f, ...)
   local outer = scope
   scope = join(name)
@@ -44,7 +44,7 @@ local function within(name, in_call, f, ...)
   return table.unpack(result, 1, result.n)
 end
 
--- The same under a name of its own, which is not joined to the place at hand.
+-- The same under an absolute name, not appended to the current scope.
 local function placed(name, f, ...)
   local outer = scope
   scope = ""
@@ -54,7 +54,7 @@ local function placed(name, f, ...)
   return table.unpack(result, 1, result.n)
 end
 
-local MISSING = {} -- the default of what must be given
+local MISSING = {} -- the default of a required argument
 
 local function literal(text)
   if text == "nil" then return nil end
@@ -63,7 +63,7 @@ local function literal(text)
   return tonumber(text) or string.match(text, '^"(.*)"$') or text
 end
 
--- What signature.lua read, with a check for each argument, and its default as a value.
+-- A parsed signature, with a check for each argument and its default as a value.
 local function prepared(text)
   local parsed = signature.parse((string.gsub(text, "%s+", " ")))
   for _, a in ipairs(parsed) do
@@ -75,7 +75,7 @@ end
 
 -- ---- calls ------------------------------------------------------------------------------------
 
--- Options of PyTorch's that are others here: {the argument, what to say of it}.
+-- PyTorch options with other names here: {the argument, what to say}.
 local renamed = {
   unbiased = {"correction", "it is 'correction' here: 1 for unbiased = true, 0 for false"},
   start_dim = {"first", "it is 'first' here, an axis that counts from 1"},
@@ -85,25 +85,25 @@ for name in string.gmatch("dim0 dim1 dim2 axis0 axis1", "%S+") do
   renamed[name] = {"a", "the two axes are 'a' and 'b' here, and count from 1"}
 end
 
--- Options of PyTorch's that most functions here do without: what to do in place of them.
+-- PyTorch options that most functions here lack: what to do instead.
 local absent = {
-  inplace = "leave it out: a model has values, not memory, and kernels write in place where " ..
+  inplace = "omit it: a model has values, not memory, and kernels write in place where " ..
             "they can",
-  out = "leave it out, and use the result",
-  training = "leave it out: the entry train trains, infer and eval do not",
+  out = "omit it, and use the result",
+  training = "omit it: the entry train trains, infer and eval do not",
   dtype = "convert with x:to, as in x:to(\"f32\")",
-  out_int32 = "leave it out: places are i32",
-  sparse = "leave it out: gradients are dense",
-  assume_unique = "leave it out: it would change nothing",
-  generator = "leave it out: what is random takes a seed",
-  device = "leave it out: --device chooses where a model runs",
-  requires_grad = "leave it out: nn.grad names what to differentiate by",
+  out_int32 = "omit it: positions are i32",
+  sparse = "omit it: gradients are dense",
+  assume_unique = "omit it: it would change nothing",
+  generator = "omit it: random functions take a seed",
+  device = "omit it: --device chooses where a model runs",
+  requires_grad = "omit it: nn.grad names the tensors to differentiate by",
 }
 
--- Of PyTorch's layers, which are made before there is a tensor.
+-- Options of PyTorch's layer constructors, which run before there is a tensor.
 for name in string.gmatch("in_channels in_features in1_features in2_features num_features " ..
                           "num_channels input_size embed_dim d_model", "%S+") do
-  absent[name] = "leave it out: the tensor has that size"
+  absent[name] = "omit it: the tensor has that size"
 end
 
 local function unknown(name, parsed, key)
@@ -130,7 +130,7 @@ local function unknown(name, parsed, key)
        near and meant(near) or "; it has: " .. table.concat(names, ", "))
 end
 
--- Is this last argument a table of named ones? A list may have them behind its elements.
+-- Is the last argument a table of named arguments? A list may hold them after its elements.
 local function is_named(v, argument)
   if type(v) ~= "table" then return false end
   if argument and argument.kind == "table" then return false end
@@ -138,7 +138,7 @@ local function is_named(v, argument)
   return next(v) == nil and not (argument and takes_list[argument.kind])
 end
 
--- Sizes, axes or tensors that end the arguments may be given one by one, as in x:view(2, -1) and
+-- Sizes, axes or tensors at the end may be given one by one, as in x:view(2, -1) and
 -- nn.block_diag(a, b). They become a list.
 local one_by_one = {
   sizes = {least = 2, fits = math.type}, axes = {least = 2, fits = math.type},
@@ -160,7 +160,7 @@ local function joined(parsed, n, given)
   return at + options
 end
 
--- The values of the arguments, in their order, from what a call was given.
+-- The values of the arguments in declared order, from those of a call.
 local function collect(name, parsed, ...)
   local given, values, named = {...}, {}, nil
   local n = joined(parsed, select("#", ...), given)
@@ -177,11 +177,12 @@ local function collect(name, parsed, ...)
     if not a or a.by_name then
       if i == n and given[n] == nil then break end
       if a and i == n then
-        fail("%s: options are a table, as in {%s = ...}, not %s", name, a.name, said(given[i]))
+        fail("%s: expected a table of options, as in {%s = ...}, got %s", name, a.name,
+             said(given[i]))
       end
       local several = core.is_tensor(given[i]) and core.is_tensor(given[i - 1])
       fail("%s: takes %s, not %d arguments%s", name, signature.shown(parsed, name), n, several and
-           "; of several results the first alone is that of a call in parentheses, (f(x))" or "")
+           "; to pass only the first of several results, put the call in parentheses: (f(x))" or "")
     end
     values[i] = given[i]
   end
@@ -209,7 +210,7 @@ local function checked(name, parsed, values)
     if v == nil then v = a.value end
     if v == MISSING then
       if a.kind == "name" then
-        fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
+        fail("%s: expected a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
       end
       if i == 1 and is_tensor[a.kind] then tensor(name, nil) end
       fail("%s: option '%s' is missing", name, a.name)
@@ -223,7 +224,8 @@ local function checked(name, parsed, values)
   return values
 end
 
--- Images without a batch become batches of one; are they? All of a call are, or none.
+-- Adds a batch dimension of 1 to images without one; returns whether it did. Either all images of a
+-- call have a batch or none.
 local function one_batched(parsed, values)
   local one, first
   for i, a in ipairs(parsed) do
@@ -241,7 +243,7 @@ local function one_batched(parsed, values)
   return one
 end
 
--- Results for a batch of one, without that.
+-- Removes the batch dimension of 1 from results.
 local function without_batch(...)
   local results = table.pack(...)
   for i = 1, results.n do
@@ -252,7 +254,7 @@ local function without_batch(...)
   return table.unpack(results, 1, results.n)
 end
 
--- What f is given: the values in order, those of the braces as a table.
+-- The arguments of f: the values in order, those in braces as a table.
 local function passed(parsed, values, f)
   local one = one_batched(parsed, values)
   local list, n, o = {}, 0, parsed.options and {} or nil
@@ -265,7 +267,7 @@ local function passed(parsed, values, f)
   return f(table.unpack(list, 1, n))
 end
 
--- Is an axis given of a tensor without dimensions?
+-- Is an axis given for a tensor without dimensions?
 local function wants_vector(parsed, values)
   if not core.is_tensor(values[1]) or #shape(values[1]) > 0 then return false end
   for i, a in ipairs(parsed) do
@@ -275,7 +277,7 @@ local function wants_vector(parsed, values)
   end
   return false
 end
--- `to`: the sizes that tensors of the sizes `from` are given.
+-- `to`: the sizes that tensors with the sizes `from` get.
 local function of_sizes(from, to, list)
   for i = 1, list.n do
     if core.is_tensor(list[i]) and table.concat(shape(list[i]), ",") == from then
@@ -284,19 +286,20 @@ local function of_sizes(from, to, list)
   end
   return list
 end
--- f of vectors of one element for tensors without dimensions, and back.
+-- Calls f with zero-dimensional tensors viewed as vectors of one element, and reshapes the results
+-- back.
 local function of_vectors(parsed, values, f)
   values.n = #parsed
   local results = table.pack(passed(parsed, of_sizes("", {1}, values), f))
   return table.unpack(of_sizes("1", {}, results), 1, results.n)
 end
 
-local is_layer = {} -- by name: does it take one?
-local torch_names = {} -- of each declaration: its names in PyTorch, and its own
+local is_layer = {} -- by name: does the function take a layer name?
+local torch_names = {} -- per declaration: its names in PyTorch and here
 
 local function all(...) return ... end
 
--- Signatures are read at their first call: a model calls few of all functions.
+-- Signatures are parsed at their first call: a model calls few of the functions.
 local function declare_one(into, text, f, here)
   local names, inside = string.match(text, "^([%w_|]+)(%b())$")
   local name = string.match(names, "^[%w_]+")
@@ -309,7 +312,7 @@ local function declare_one(into, text, f, here)
       for i, a in ipairs(parsed) do if a.kind == "name" then at = i end end
     end
     if at and type((select(at, ...))) ~= "string" then
-      fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", own, own, own)
+      fail("%s: expected a name after the tensor, as in x:%s(\"%s1\", ...)", own, own, own)
     end
     local values = checked(own, parsed, collect(own, parsed, ...))
     if here then return passed(parsed, values, f) end
@@ -317,15 +320,15 @@ local function declare_one(into, text, f, here)
     return within(at and values[at] or depth == 0 and name or "", true, run, parsed, values, f)
   end
   for own in string.gmatch(names, "[^|]+") do
-    -- No tail call: a message names the function by how it was called (model.c).
+    -- Not a tail call: messages name the function by how it was called (model.c).
     into[own] = function(...) return all(call(own, ...)) end
     is_layer[own] = is_layer[own] or layer
   end
 end
 
--- Puts the functions of a signature into a table. f: the function, or of a signature of several
--- ranks what gives it for a rank. here: what it makes belongs to the place at hand, not to a call
--- of its own.
+-- Adds the functions of a signature to a table. f: the function, or for several ranks a function
+-- from the rank to it. here: ops it creates belong to the current scope, not to a call of their
+-- own.
 local function declare(into, text, torch, f, here)
   for _, variant in ipairs(signature.variants(text, torch)) do
     torch_names[#torch_names + 1] = {variant.torch, string.match(variant.text, "^[%w_]+")}
@@ -333,7 +336,7 @@ local function declare(into, text, torch, f, here)
   end
 end
 
--- What is here what PyTorch names so (ReLU: relu); nil: nothing.
+-- The equivalent here of a PyTorch name (ReLU: relu), or nil.
 local function in_torch(name)
   for _, names in ipairs(torch_names) do
     for word in string.gmatch(names[1] .. ",", "%.([%w_]+)%s*,") do
@@ -346,12 +349,12 @@ end
 
 local REQUIRED = MISSING
 
--- Checks `given` against `known` (name = default) and fills in the defaults. Where the default is a
--- number, lists and tensors are for the function itself to check.
+-- Checks `given` against `known` (name = default) and fills in defaults. If the default is a
+-- number, lists and tensors are left to the function to check.
 local function options(what, given, known)
   given = given or {}
   if type(given) ~= "table" then
-    fail("%s: options are a table, as in {kernel = 3}, not %s", what, said(given))
+    fail("%s: expected a table of options, as in {kernel = 3}, got %s", what, said(given))
   end
   for _, name in ipairs(sorted_keys(given)) do
     if known[name] == nil then
@@ -371,14 +374,14 @@ local function options(what, given, known)
     elseif type(default) == "number" then
       local kind = type(all[name])
       if kind == "string" or kind == "boolean" or kind == "function" then
-        fail("%s: %s = %s: wants a number", what, name, said(all[name]))
+        fail("%s: %s = %s: expected a number", what, name, said(all[name]))
       end
     end
   end
   return all
 end
 
--- The bits of axes (from 1), as ops want them.
+-- Axes (from 1) as a bit mask, the form ops expect.
 local function bits_of(list)
   local bits = 0
   for _, a in ipairs(list) do bits = bits | 1 << (a - 1) end

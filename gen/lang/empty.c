@@ -1,6 +1,6 @@
-// empty.c: values without elements. Nothing computes them, and no pass has to know of them: a node
-// that is one, or reads one, is replaced by a constant as soon as it is made. Only sources,
-// constants, and what an entry gives or keeps can be empty further on. CLASS
+// empty.c: values without elements. They are never computed, and no pass handles them: a node that
+// is empty, or reads an empty value, is replaced by a constant when it is created. Only sources,
+// constants, and outputs and updates of an entry can be empty afterwards. CLASS
 #include "lang.h"
 
 #include <lauxlib.h>
@@ -18,8 +18,8 @@ static Node *constant(Compiler *c, const Node *n, double value) {
   return made;
 }
 
-// What a reduction gives of no element: its accumulators as they begin. A largest element, or its
-// place, there is none.
+// The result of reducing no elements: the accumulators' initial values. An error for an
+// extreme or its position.
 static double reduced(Compiler *c, const Node *n) {
   const Op *op = n->op;
   const Monoid *m = op->acc;
@@ -35,7 +35,7 @@ static double reduced(Compiler *c, const Node *n) {
   return value;
 }
 
-static Node *joined(Node *n) { // a concat of those that have elements
+static Node *joined(Node *n) { // a concat of the non-empty ones
   int count = 0;
   for (int i = 0; i < n->nin; i++)
     if (!is_empty(n->in[i])) n->in[count++] = n->in[i];

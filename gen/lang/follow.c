@@ -1,13 +1,12 @@
-// follow.c: where a part of an operand's elements is in the result of a contraction, by the index
-// maps of its row (gen/ir/maps.c).
-//
-// A part is a digit of a coordinate: c / each % count, along one dimension. Where a dimension runs
-// over several axes, one inside the other, an axis is a digit of it, too.
+// follow.c: maps a part of an operand's dimension to the result of a contraction, by the index maps
+// of its row (gen/ir/maps.c).
+// A part is a digit of a coordinate: c / each % count, along one dimension. If a dimension runs
+// over several nested axes, each axis is a digit of it, too.
 #include "lang.h"
 
 #include <lauxlib.h>
 
-// Is a position along this dimension axis by axis a digit, and are these all positions?
+// Is this dimension a list of nested axes that covers all its positions?
 static bool is_digits(const Maps *m, int tensor, int d) {
   const IndexMap *map = &m->dim[tensor][d];
   int64_t run = 1;
@@ -16,7 +15,7 @@ static bool is_digits(const Maps *m, int tensor, int d) {
   return run == m->type[tensor]->dim[d];
 }
 
-// The axis of dimension d that the digit is of; -1: it is of none, or of several.
+// The axis of dimension d that contains the digit, or -1 if there is none.
 static int axis_of(const Maps *m, int tensor, int d, int64_t each, int64_t count) {
   const IndexMap *map = &m->dim[tensor][d];
   for (int i = 0; i < m->naxes && is_digits(m, tensor, d); i++) {
@@ -26,8 +25,8 @@ static int axis_of(const Maps *m, int tensor, int d, int64_t each, int64_t count
   return -1;
 }
 
-// follow(result, input, dimension, each, count) -> dimension, each of the result; nil: its elements
-// are made of several parts. Inputs count from 1, dimensions from 0.
+// follow(result, input, dimension, each, count) -> dimension, each of the result; nil if its
+// elements combine several parts. Inputs count from 1, dimensions from 0.
 int front_follow(lua_State *lua) {
   Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
   int input = (int)luaL_checkinteger(lua, 2) - 1, d = (int)luaL_checkinteger(lua, 3);

@@ -1,5 +1,5 @@
-// front.c: what a model file can call. Calls become nodes that remember the file and line they come
-// from. The layers a model uses are written in Lua (nn.lua) over the few functions here.
+// front.c: the functions that a model file can call. Calls create nodes that record their file and
+// line. The layers are written in Lua (nn.lua) on top of the few functions here.
 #include "lang.h"
 
 #include <lauxlib.h>
@@ -13,12 +13,12 @@ void front_begin(Compiler *c) {
   c->call = 0;
 }
 
-// The compilation a Lua state belongs to.
+// The compiler that a Lua state belongs to.
 Compiler *front_compiler(lua_State *lua) {
   return *(Compiler **)lua_getextraspace(lua);
 }
 
-// ---- where we are in the user's text ----------------------------------------------------------
+// ---- source locations -------------------------------------------------------------------------
 
 // The innermost line of a model file on the Lua stack.
 Loc front_here(lua_State *lua) {
@@ -34,7 +34,7 @@ Loc front_here(lua_State *lua) {
   return (Loc){0};
 }
 
-// fail(message, f): at the line where the function f begins, if it is given and a model's
+// fail(message, f): reports at the first line of the function f, if it is given and in a model file
 static int lua_fail(lua_State *lua) {
   lua_Debug ar = {0};
   Loc loc = front_here(lua);
@@ -57,7 +57,7 @@ int front_push_node(lua_State *lua, Node *n) {
   return 1;
 }
 
-// A number of the model file is an integer or a float, as Lua has it.
+// A Lua number, integer or float.
 static Node *add_const(Compiler *c, double value, bool whole) {
   Attr attr = {.value = value};
   Node *n = graph_add(c->graph, op_need(c, "const"), 0, NULL, &attr, NULL);
@@ -81,10 +81,10 @@ static Node *to_node(lua_State *lua, int at, const Op *op) {
   return *n;
 }
 
-// An integer beyond i32 beside integers alone: no dtype holds both.
+// An integer beyond i32 with integers only: no dtype holds both.
 static void check_literals(lua_State *lua, const Op *op, Node **in, int nin) {
   bool where = op->typing == TypeWhere;
-  bool whole = op->typing == TypeDraw || op->typing == TypeWhole; // they take no floats
+  bool whole = op->typing == TypeDraw || op->typing == TypeWhole; // ops without floats
   bool floats = op->typing != TypeArith && op->typing != TypeCompare && !where && !whole;
   for (int i = where; i < nin; i++)
     floats = floats || (!node_is_number(in[i]) && dtype_is_float(in[i]->type.dtype));
@@ -145,7 +145,7 @@ static int read_field(lua_State *lua, const Op *op, const AttrField *field, Attr
   return count;
 }
 
-// The attributes of `op` from the table at `at`; returns the length of the last list read.
+// Reads the attributes of `op` from the table at `at`; returns the length of the last list.
 static int read_attrs(lua_State *lua, int at, const Op *op, Attr *attr) {
   int length = 0;
   for (int i = 0; i < attr_nfields; i++) {
@@ -172,7 +172,7 @@ static int lua_op(lua_State *lua) {
   for (int i = 0; i < nin; i++) in[i] = to_node(lua, i + 1, op);
   check_literals(lua, op, in, nin);
   Node *n = front_place_node(lua, graph_add(c->graph, op, nin, in, &attr, NULL));
-  n->type.rank = length; // reshape: the rank of its result
+  n->type.rank = length; // reshape: the rank of the result
   shape_infer(c, n);
   return front_push_node(lua, empty_replaced(c, n));
 }
@@ -187,17 +187,17 @@ static int lua_shape(lua_State *lua) { // shape(tensor) -> list
   return 1;
 }
 
-static int lua_id(lua_State *lua) { // id(tensor): inputs have smaller ones
+static int lua_id(lua_State *lua) { // id(tensor): inputs of a node have smaller ids
   lua_pushinteger(lua, (*(Node **)luaL_checkudata(lua, 1, kTensorType))->id);
   return 1;
 }
 
-static int lua_name(lua_State *lua) { // name(tensor): a source's own, else its layer's
+static int lua_name(lua_State *lua) { // name(tensor): a source's name, else its layer's
   lua_pushstring(lua, (*(Node **)luaL_checkudata(lua, 1, kTensorType))->name);
   return 1;
 }
 
-static int lua_trains(lua_State *lua) { // trains(): are the entries train and eval wanted?
+static int lua_trains(lua_State *lua) { // trains(): are the entries train and eval compiled?
   lua_pushboolean(lua, front_compiler(lua)->options.trains);
   return 1;
 }
@@ -270,9 +270,10 @@ static int lua_to_text(lua_State *lua) {
   return 1;
 }
 
-// ---- settings and places ----------------------------------------------------------------------
+// ---- settings and scopes ----------------------------------------------------------------------
 
-// setting(name, default as text, whose) -> the text given and how ("--lr 1", "--set lr=1"), or nil
+// setting(name, default as text, whose) -> the text given and its option ("--lr 1", "--set lr=1"),
+// or nil
 static int lua_setting(lua_State *lua) {
   Compiler *c = front_compiler(lua);
   const char *name = luaL_checkstring(lua, 1), *given = NULL, *flag = NULL;
@@ -309,7 +310,7 @@ void front_check_name(lua_State *lua, const char *name) {
              "name '%s': words of letters, digits and _, with . between", name);
 }
 
-// place(scope, in_call): in_call begins a call, false ends it
+// place(scope, in_call): in_call true begins a call, false ends it
 static int lua_place(lua_State *lua) {
   Compiler *c = front_compiler(lua);
   const char *scope = luaL_checkstring(lua, 1);
@@ -360,7 +361,7 @@ static int lua_metatable_of_booleans(lua_State *lua) { // set_metatable_of_boole
   return 0;
 }
 
-// nn.op_row{...} of a model file: a row of its own, callable as nn.op.NAME at once.
+// nn.op_row{...} of a model file: adds a row, callable as nn.op.NAME from then on.
 static int lua_user_op(lua_State *lua) {
   luaL_checktype(lua, 1, LUA_TTABLE);
   lua_pushboolean(lua, true);

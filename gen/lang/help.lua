@@ -1,5 +1,5 @@
--- help.lua: the documents of the model language, read from the comments and declarations of its
--- files: `nngen help`, `nngen help NAME`, and the list in models/README.md (`nngen help
+-- help.lua: the documentation of the model language, extracted from the comments and declarations
+-- of its files: `nngen help`, `nngen help NAME`, and the list in models/README.md (`nngen help
 -- --markdown`).
 --
 -- signature: signature.lua; files: list of {title, text}. Returns {list = function() text,
@@ -7,13 +7,13 @@
 local signature, files = ...
 
 -- ---- reading ----------------------------------------------------------------------------------
--- An entry: names, firsts (the first name of each rank), text, items; of a declared function by
--- name what signature.parse gives, and what it is in PyTorch; of another its signature.
+-- An entry: names, firsts (the first name of each rank), text, items; for declared functions also
+-- the result of signature.parse and the name in PyTorch; for others the signature.
 
 local chapters, by_name = {}, {}
 
--- The prose of a comment, and its items: lines of two more blanks, "  name   what it is", and those
--- further in, which continue them.
+-- The prose of a comment, and its items: lines indented by two more blanks, "  name   meaning", and
+-- lines further in, which continue them.
 local function split(comment)
   local prose, items = {}, {}
   for _, line in ipairs(comment) do
@@ -84,7 +84,7 @@ local function described(a)
     if not words then error("kind " .. a.kind .. " has no words") end
     if words ~= "" then parts[1] = words end
   end
-  if a.default == "nil" then parts[#parts + 1] = "may be left out"
+  if a.default == "nil" then parts[#parts + 1] = "optional"
   elseif a.default then parts[#parts + 1] = "by default " .. a.default end
   if #a.names > 1 then parts[#parts + 1] = "also " .. table.concat(a.names, ", ", 2) end
   return table.concat(parts, "; ")
@@ -101,7 +101,7 @@ local function torch(e, names)
   return table.concat(list, ", ")
 end
 
--- text, then more, as sentences of one line.
+-- text, then more, joined as sentences of one line.
 local function joined(text, more)
   return text .. (text:match("[%.:`]$") and " " or ". ") .. more
 end

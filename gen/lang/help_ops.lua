@@ -1,4 +1,4 @@
--- help_ops.lua: the documents of nn.op, from the rows of ops.lua: `nngen help op`, `nngen help
+-- help_ops.lua: the documentation of nn.op, from the rows of ops.lua: `nngen help op`, `nngen help
 -- op.NAME`, and the table in models/README.md.
 --
 -- text: of ops.lua. Returns {entry = function(name) text or nil, markdown = function() text,
@@ -9,8 +9,8 @@ local classes = {
   map = "each element of the result from the same element of each input, which broadcast",
   reduce = "the elements along `axes` (bit d: dimension d) become one; the dimensions stay, " ..
            "of size 1",
-  scan = "each element becomes what those up to it along `axis` come to",
-  select = "the places of the `count` largest elements along `axis`, as i32",
+  scan = "each element becomes the accumulation of those up to it along `axis`",
+  select = "positions of the `count` largest elements along `axis`, as i32",
   scatter = "rows b, (n, d) or (n), added up by their ids a, (n), into `count` places; of " ..
             "(batch, n, d) or (batch, n) by (batch, n) in each batch",
   window = "the elements under a window that slides over (N, C, H, W)",
@@ -19,14 +19,14 @@ local classes = {
 }
 local order = {"map", "reduce", "scan", "select", "scatter", "window", "contract", "move"}
 
--- What moves and contractions want, whose rows have no text of an element.
+-- The text of moves and contractions, whose rows have no expression of an element.
 local forms = {
   matmul = "matrices, those in front broadcast", conv2d = "image, filters",
   conv2d_data = "gradient, filters: the gradient by an image of `size`",
   conv2d_filter = "gradient, image: the gradient by filters of `size`",
   reshape = "`dims`: the sizes", permute = "`dims`: where each dimension comes from",
   slice = "from `dims` to below `ends`", concat = "any number of tensors, along `axis`",
-  pad = "zeros: `dims` before, `ends` behind", roll = "moved on by `dims`, around the end",
+  pad = "zeros: `dims` before, `ends` after", roll = "rotated by `dims`, wrapping around",
   gather = "tensor, ids: rows along `axis`",
   take_along = "tensor, ids of its rank: elements along `axis`",
 }
@@ -49,15 +49,15 @@ local function shown(row)
   return string.format("op.%s(%s)", row.name, table.concat(list, ", "))
 end
 
--- Of an element, or of two parts of what is reduced, a and b.
+-- The expression of an element, or of two partial results a and b of a reduction.
 local function computes(row)
   if row.acc then return row.result or row.acc.name end
   local cuda = row.cuda and row.cuda:gsub("%$(%d)", function(i) return letters[tonumber(i)] end)
   return cuda or forms[row.name] or forms[row.form] or ""
 end
 
-local intro = "What the functions above are made of: `nn.op.NAME(a, b, ..., {attributes})` makes " ..
-              "one op, of tensors and numbers. Axes and places count from 0 here."
+local intro = "The ops that the functions above create: `nn.op.NAME(a, b, ..., {attributes})` " ..
+              "creates one op from tensors and numbers. Axes and positions count from 0 here."
 
 local result = {names = {}}
 for _, row in ipairs(rows) do result.names[#result.names + 1] = "op." .. row.name end
@@ -68,7 +68,7 @@ function result.entry(name)
   if not row then return nil end
   local out = {shown(row), "", "  " .. row.class .. ": " .. classes[row.class]:gsub("`", "")}
   if computes(row) ~= "" then out[#out + 1] = "  computes: " .. computes(row):gsub("`", "") end
-  out[#out + 1] = "  " .. (row.grad and "nn.grad differentiates it by its own rule" or
+  out[#out + 1] = "  " .. (row.grad and "has a gradient rule" or
                            row.class == "map" and "nn.grad takes it for a constant" or
                            "nn.grad differentiates it by the rule of its class, where there is one")
   return table.concat(out, "\n") .. "\n"

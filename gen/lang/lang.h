@@ -1,5 +1,5 @@
-// lang.h: the model language: a confined Lua state, in which model files call the layers of nn.lua;
-// each call becomes nodes that remember their file and line.
+// lang.h: the model language: a sandboxed Lua state, in which model files call the layers of
+// nn.lua; each call creates nodes that record their file and line.
 #ifndef NNGEN_LANG_H
 #define NNGEN_LANG_H
 
@@ -9,7 +9,7 @@
 
 #define kTensorType "nngen.tensor" // the Lua type of a node
 
-typedef enum SettingOwner { // nn.config's; those of nn.train; what only the verb train sets
+typedef enum SettingOwner { // of nn.config; of nn.train; set only by the verb train
   SettingOfModel,
   SettingOfRun,
   SettingOfVerb
@@ -23,35 +23,36 @@ struct Setting {
 struct Usage {
   size_t used, limit; // bytes of the Lua state
   int steps;          // of instructions
-  bool hooked;        // both are limited now
+  bool hooked;        // both limits are active
 };
 
 // ---- model.c: runs a model file ----------------------------------------------------------------
 void front_open(Compiler *c); // the Lua state, with ops and layers loaded
-// Pushes the function that one of nngen's Lua files is, as it was compiled with nngen; with
-// NNGEN_DIR, as the file's text is now.
+// Pushes one of nngen's Lua files as a function: the embedded version or, with NNGEN_DIR, the
+// file's current text.
 void front_load(Compiler *c, const char *name);
 void front_run(Compiler *c);  // the pass `front`
-// The files of the module `nn`, in their order; ends with null.
+// The files of the module `nn`, in load order; NULL-terminated.
 extern const char *const front_layers[];
-int front_call(lua_State *lua, int nargs, int nresults); // a pcall of the user's text, with limits
+int front_call(lua_State *lua, int nargs, int nresults); // pcall of user code, within the limits
 
 // ---- front.c: the calls of a model -------------------------------------------------------------
 Compiler *front_compiler(lua_State *lua);
 Loc front_here(lua_State *lua);    // the innermost line of a model file on the Lua stack
 void front_begin(Compiler *c);     // a model file starts: no scope, no call
-void front_push_core(Compiler *c); // pushes the table `core` that nn.lua is given
+void front_push_core(Compiler *c); // pushes the table `core` for nn.lua
 
-void front_check_name(lua_State *lua, const char *name); // raises what is wrong with it
+void front_check_name(lua_State *lua, const char *name); // raises an error if it is invalid
 int front_push_node(lua_State *lua, Node *n);            // as a tensor; returns 1
 Node *front_place_node(lua_State *lua, Node *n); // with line, name, precision and call; returns n
 
 // ---- empty.c -----------------------------------------------------------------------------------
-// The node just made, or the constant that it is where it or what it reads has no elements.
+// The node just created, or a constant if it or an input of it has no elements.
 Node *empty_replaced(Compiler *c, Node *n);
 
 // ---- sources.c ---------------------------------------------------------------------------------
-// What an .npy beside the model holds, as nn.tensor reads it. `values` is the caller's to free.
+// The contents of an .npy next to the model, as nn.tensor reads it. `values` is freed by the
+// caller.
 struct Numbers {
   int rank;
   int64_t shape[MaxRank];
@@ -59,35 +60,34 @@ struct Numbers {
   bool whole;     // integers or booleans
 };
 
-extern const luaL_Reg source_functions[]; // of core; ends with null names
-const char *source_beyond(Compiler *c, const char *state); // what the model says of it; null: no
+extern const luaL_Reg source_functions[]; // of core; NULL-terminated
+const char *source_beyond(Compiler *c, const char *state); // the state's `beyond` text, or NULL
 
 // ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------
 void rows_load(Compiler *c);           // runs ops.lua
 const char *rows_typing(const Op *op); // "arith"
-const char *rows_form(const Op *op);   // "reshape"; null: its class has no forms
+const char *rows_form(const Op *op);   // "reshape", or NULL if its class has no forms
 int rows_declare(lua_State *lua);      // op{...} in Lua; upvalue 1: true in model files
-// Fields of the table at this place of the stack; null, `fallback`, LUA_NOREF when they are not.
+// Fields of the table at this stack index; NULL, `fallback` or LUA_NOREF if absent.
 const char *rows_text(lua_State *lua, int table, const char *name);
 double rows_number(lua_State *lua, int table, const char *name, double fallback);
 int rows_function(lua_State *lua, int table, const char *name);
 bool rows_is_expression(const char *text); // of numbers, $1 $2 .., operators, nn_ functions
 
-// ---- follow.c: where parts of operands are in a product ----------------------------------------
+// ---- follow.c: positions of operands' parts in a contraction's result --------------------------
 int front_follow(lua_State *lua);
 
-// ---- map_rows.c: what contractions multiply ----------------------------------------------------
+// ---- map_rows.c: index maps of contractions ----------------------------------------------------
 void maps_read(lua_State *lua,
                Op *op); // Op.maps, from the fields `maps` and `last` of the row at 1
 
-// ---- monoid.c: what reductions accumulate ------------------------------------------------------
-Monoid *monoid_read(lua_State *lua, const Op *op); // field `acc` of the row at 1; null: none
-void monoid_check(lua_State *lua, const Op *op);   // of a model file: expressions alone
-// A row of one combination gets its monoid; of integers too, where `whole` is their neutral
-// element.
+// ---- monoid.c: accumulators of reductions -------------------------------------------------------
+Monoid *monoid_read(lua_State *lua, const Op *op); // field `acc` of the row at 1, or NULL
+void monoid_check(lua_State *lua, const Op *op);   // of a model file: only expressions
+// Gives a row with `cuda` of two values its monoid; `whole`: the identity for integers, or NULL.
 void monoid_complete(Compiler *c, Op *op, const char *whole);
 
-// ---- program.c: what `ref` of an op computes ---------------------------------------------------
+// ---- program.c: traced `ref` of ops -------------------------------------------------------------
 
 typedef enum Code {
   CodeConst,
@@ -139,10 +139,10 @@ struct Traced { // of an op
   const Op *op;
   bool ok; // false: it branches on its inputs
   Program program;
-  // of a reduction: the next value of each accumulator, and what they give
+  // of a reduction: the next value of each accumulator, and the result
   Program step[kMostAccumulators], result;
 };
-const Traced *program_of(Compiler *c, const Op *op); // traced when first asked for
+const Traced *program_of(Compiler *c, const Op *op); // traced at the first call
 const char *program_code(Code code);                 // "add"
 int program_inputs(Code code);
 

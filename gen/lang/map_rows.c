@@ -1,9 +1,8 @@
-// map_rows.c: the index maps of a contraction, read from its row of ops.lua:
-//
+// map_rows.c: parses the index maps of a contraction from its row of ops.lua:
 //   maps = {"image, g:c, p*stride1 + r*dilation1 - pad1", ...}
-//
-// A dimension is an axis, two axes joined by a colon, or a sum of terms, maybe in parentheses and
-// divided by an attribute. A name that is no attribute is an axis. Rows are ours: a mistake dies.
+// A dimension is an axis, two axes joined by a colon, or a sum of terms, optionally in parentheses
+// and divided by an attribute. A name that is not an attribute is an axis. Rows are part of nngen:
+// errors are fatal.
 #include "lang.h"
 
 #include <ctype.h>
@@ -14,7 +13,7 @@ typedef struct Reader {
   Compiler *c;
   const Op *op;
   MapRow *row;
-  const char *at; // what is left of the text
+  const char *at; // the rest of the text
 } Reader;
 
 static bool takes(Reader *r, char wanted) {
@@ -90,7 +89,7 @@ static void read_tensor(Reader *r, int tensor) {
   if (*r->at) die("op %s: maps: '%s' is too much", r->op->name, r->at);
 }
 
-// Each list at field `name` of the row at 1: leaves its element i on the stack.
+// For each list at field `name` of the row at 1: leaves its element i on the stack.
 static bool push_element(lua_State *lua, const char *name, int i) {
   lua_getfield(lua, 1, name);
   if (!lua_istable(lua, -1)) return false;
@@ -103,7 +102,7 @@ void maps_read(lua_State *lua, Op *op) {
   Reader r = {.c = front_compiler(lua), .op = op};
   r.row = arena_alloc(r.c->arena, sizeof *r.row);
   for (int i = 0; i < 3; i++) {
-    if (!push_element(lua, "maps", i + 1)) die("op %s: wants three maps", op->name);
+    if (!push_element(lua, "maps", i + 1)) die("op %s: expected three maps", op->name);
     r.at = arena_dup(r.c->arena, luaL_checkstring(lua, -1));
     read_tensor(&r, i);
     op->last[i] = push_element(lua, "last", i + 1) ? (int)lua_tointeger(lua, -1) - 1 : -1;

@@ -1,4 +1,4 @@
-// model.c: runs a model file, confined, and tells the user's mistakes with their line.
+// model.c: runs a model file in a sandbox, and reports its errors with their line.
 #include "lang.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static void load_chunk(lua_State *lua, const char *path) {
   lua_setupvalue(lua, -2, 1);
 }
 
-// require(name): "nn", or the model file name.lua beside the model.
+// require(name): "nn", or the model file name.lua next to the model.
 static int lua_require(lua_State *lua) {
   const char *name = luaL_checkstring(lua, 1);
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.loaded");
@@ -39,10 +39,10 @@ static int lua_require(lua_State *lua) {
   struct stat info;
   if (lstat(path, &info))
     err_at(front_compiler(lua), front_here(lua),
-           "require: there is no %s (models require \"nn\" and files beside them)", path);
+           "require: there is no %s (models require \"nn\" and files next to them)", path);
   if (!S_ISREG(info.st_mode))
-    err_at(front_compiler(lua), front_here(lua), "require: %s is no regular file", path);
-  lua_pushlightuserdata(lua, c); // being loaded
+    err_at(front_compiler(lua), front_here(lua), "require: %s is not a regular file", path);
+  lua_pushlightuserdata(lua, c); // marks it as being loaded
   lua_setfield(lua, -2, name);
   load_chunk(lua, path);
   lua_call(lua, 0, 1);
@@ -116,9 +116,9 @@ const char *const front_layers[] = {
 void front_open(Compiler *c) {
   c->lua = sandbox_state(c, kMemoryLimit);
   if (!c->lua) die("out of memory");
-  lua_gc(c->lua, LUA_GCSTOP); // what is loaded here stays
+  lua_gc(c->lua, LUA_GCSTOP); // code loaded here is permanent
   luaL_openlibs(c->lua);
-  run_asset(c->lua, "gen/lang/ref.lua", 0); // what `ref` and `grad` of ops.lua are written in
+  run_asset(c->lua, "gen/lang/ref.lua", 0); // the functions that `ref` and `grad` of ops.lua use
   lua_pop(c->lua, 1);
   rows_load(c);
   lua_newtable(c->lua);
@@ -157,7 +157,7 @@ void front_open(Compiler *c) {
   lua_gc(c->lua, LUA_GCRESTART);
 }
 
-// Calls the user's function below its arguments. A mistake set by err_at is passed on.
+// Calls the user's function below its arguments. An error set by err_at is passed on.
 int front_call(lua_State *lua, int nargs, int nresults) {
   Compiler *c = front_compiler(lua);
   bool outer = c->in_lua;
@@ -172,7 +172,7 @@ int front_call(lua_State *lua, int nargs, int nresults) {
 
 // ---- the model --------------------------------------------------------------------------------
 
-// The name that the innermost line of a model file calls, as in x:view(...); null: it has none.
+// The name called by the innermost line of a model file, as in x:view(...), or NULL.
 static const char *called_name(lua_State *lua) {
   lua_Debug ar;
   for (int level = 0; lua_getstack(lua, level, &ar); level++) {
@@ -186,9 +186,9 @@ static const char *called_name(lua_State *lua) {
   return NULL;
 }
 
-// err_at's message "reshape: ..." of a line that calls x:view(...) becomes "view: ...": what a
-// function is made of has names that the model file does not. Not of those that run what the model
-// file hands them: the mistake is that of another call.
+// The message "reshape: ..." for a line that calls x:view(...) becomes "view: ...": internal
+// function names are unknown to the model file. Except for functions that run functions of the
+// model file, where the error is in another call.
 static void name_as_called(lua_State *lua) {
   static const char *const runs[] = {"entry", "grad", "precision", "scope", "sequential", "train"};
   Compiler *c = front_compiler(lua);
@@ -207,7 +207,7 @@ static void name_as_called(lua_State *lua) {
   snprintf(own, sizeof c->error->message - strlen(place), "%s%s", name, rest);
 }
 
-static int note_place(lua_State *lua) { // message handler: the stack is still there
+static int note_place(lua_State *lua) { // message handler: runs before the stack is unwound
   Compiler *c = front_compiler(lua);
   c->error_loc = front_here(lua);
   if (c->error->code) name_as_called(lua);
@@ -224,7 +224,7 @@ static int run_model(lua_State *lua) {
   return 0;
 }
 
-// What those who know other languages mean, where Lua's own message does not say it.
+// Hints for users of other languages, where Lua's message does not help.
 static const char *with_hint(Compiler *c, const char *text) {
   static const struct {
     const char *part, *hint;
@@ -232,16 +232,16 @@ static const char *with_hint(Compiler *c, const char *text) {
       {"near '!'", "not equal is ~= in Lua, and nn.ne(a, b) of tensors"},
       {"near '@'", "matrix products are a:matmul(b)"},
       {"near 'repeat'", "repeat is a word of Lua; x:tile{2, 1} repeats"},
-      {"expected near '='", "named arguments stand in a table, as in f{axis = 2}"},
+      {"expected near '='", "named arguments go in a table, as in f{axis = 2}"},
   };
   for (size_t i = 0; i < LENGTH(hints); i++)
     if (strstr(text, hints[i].part)) return arena_printf(c->arena, "%s; %s", text, hints[i].hint);
   return text;
 }
 
-// Turns Lua's own message "file:line: text" into ours, with the line quoted.
+// Converts Lua's message "file:line: text" to nngen's form, with the line quoted.
 static void report(Compiler *c, int status) {
-  if (c->error->code) longjmp(c->recover, 1); // err_at was here
+  if (c->error->code) longjmp(c->recover, 1); // already reported by err_at
   const char *text = lua_tostring(c->lua, -1), *path = c->options.model;
   if (status == LUA_ERRMEM)
     err_code(c, ExitUsage, "%s: the model file needs more than %d MB of memory", path,
@@ -249,9 +249,9 @@ static void report(Compiler *c, int status) {
   if (!text) text = "error";
   int line = 0, used = 0;
   if (!strncmp(text, "gen/lang/", 9) && c->error_loc.file &&
-      strstr(text, ": ")) // a layer was called amiss
+      strstr(text, ": ")) // a wrong call of a layer
     err_at(c, c->error_loc, "%s", strstr(text, ": ") + 2);
-  size_t length = strlen(path); // a model file of another ending
+  size_t length = strlen(path); // a model file with another extension
   if (!strncmp(text, path, length) && sscanf(text + length, ":%d: %n", &line, &used) == 1 && used)
     err_at(c, (Loc){path, line}, "%s", with_hint(c, text + length + used));
   const char *colon = strstr(text, ".lua:");
@@ -263,7 +263,7 @@ static void report(Compiler *c, int status) {
   err_code(c, ExitUsage, "%s: %s", path, text);
 }
 
-static const char *list_settings(Compiler *c, SettingOwner owner) { // "": none
+static const char *list_settings(Compiler *c, SettingOwner owner) { // "" if none
   Buffer list = {0};
   for (int i = 0; i < c->nsettings; i++)
     if (c->settings[i].owner == owner)
@@ -289,7 +289,7 @@ static void check_settings(Compiler *c) {
                                             c->options.model);
     if (near) err_code(c, ExitUsage, "%s; did you mean '%s'?", given, near);
     const char *own = list_settings(c, SettingOfModel), *run = list_settings(c, SettingOfRun);
-    bool run_too = *run && (!flag || !strcmp(flag, "sweep")); // other options are one setting each
+    bool run_too = *run && (!flag || !strcmp(flag, "sweep")); // other options set one setting each
     err_code(c, ExitUsage, "%s; it has: %s%s%s", given, *own ? own : "none",
              run_too ? "; a run has: " : "", run_too ? run : "");
   }
@@ -314,7 +314,7 @@ static void run_file(Compiler *c) {
   if (status) report(c, status);
 }
 
-// Runs the model file that declares ops of IR text, for these alone.
+// Runs the model file for the op rows that IR text uses.
 static void run_rows(Compiler *c) {
   const char *text = c->options.model;
   if (access(c->rows, R_OK))
@@ -344,7 +344,7 @@ void front_run(Compiler *c) {
   if (stat(path, &info) || access(path, R_OK))
     err_code(c, ExitUsage, "%s: %s", path, strerror(errno));
   if (!S_ISREG(info.st_mode))
-    err_code(c, ExitUsage, "%s: is no model file, but a %s", path,
+    err_code(c, ExitUsage, "%s: is not a model file, but a %s", path,
              S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
   if (!info.st_size) err_code(c, ExitUsage, "%s: empty model file", path);
   if (is_ir(c->options.model)) {

@@ -1,11 +1,11 @@
-// monoid.c: what a reduction accumulates, read from a row of ops.lua or of a model file.
+// monoid.c: parses the accumulators of a reduction from a row of ops.lua or of a model file.
 //
 //   acc = {name = "moments", {"count", init = "0.f", element = "1.f", combine = "a.count +
 //   b.count",
 //          ref_init = 0, ref = function(count, mean, m2, x, i) return count + 1 end}, ...}
 //   result = "a.m2 / a.count", ref_result = function(count, mean, m2) return m2 / count end
 //
-// A row that has `cuda` and `ref` of two values instead has one accumulator, `value`.
+// A row with `cuda` and `ref` of two values has one accumulator, `value`, instead.
 #include "lang.h"
 
 #include <ctype.h>
@@ -67,9 +67,9 @@ Monoid *monoid_read(lua_State *lua, const Op *op) {
   return m;
 }
 
-// ---- rows of one combination -------------------------------------------------------------------
+// ---- rows with `cuda` of two values -------------------------------------------------------------
 
-// `cuda` over $1 and $2 as a combination of a.value and b.value.
+// Rewrites `cuda` over $1 and $2 as a combination of a.value and b.value.
 static const char *of_parts(Compiler *c, const char *cuda) {
   Buffer b = {0};
   for (const char *s = cuda; *s; s++) {
@@ -108,7 +108,7 @@ void monoid_complete(Compiler *c, Op *op, const char *whole) {
 
 // ---- rows of a model file ----------------------------------------------------------------------
 
-// Is the text at s an accumulator, a.NAME or b.NAME? Its length; 0: it is not.
+// The length of the accumulator name a.NAME or b.NAME at s, or 0.
 static size_t accumulator_at(const Monoid *m, const char *text, const char *s) {
   bool begins = s == text || !(isalnum((unsigned char)s[-1]) || s[-1] == '_' || s[-1] == '.');
   if (!begins || (*s != 'a' && *s != 'b') || s[1] != '.') return 0;
@@ -118,12 +118,12 @@ static size_t accumulator_at(const Monoid *m, const char *text, const char *s) {
   return 0;
 }
 
-// An expression of accumulators, or of $1 and $i.
+// Checks an expression of accumulators, or of $1 and $i.
 static bool is_expression(const Monoid *m, const char *text, bool of_element) {
   Buffer plain = {0};
   for (const char *s = text; *s;) {
     size_t n = of_element ? (s[0] == '$' && s[1] == 'i') * 2 : accumulator_at(m, text, s);
-    if (!of_element && *s == '$') n = strlen(s), buffer_put(&plain, "$"); // no such thing
+    if (!of_element && *s == '$') n = strlen(s), buffer_put(&plain, "$"); // not allowed
     buffer_put(&plain, n ? "1" : "%c", *s);
     s += n ? n : 1;
   }
@@ -155,7 +155,7 @@ void monoid_check(lua_State *lua, const Op *op) {
   }
   if (bad)
     err_at(front_compiler(lua), front_here(lua),
-           "op '%s': '%s' is no expression of numbers, operators, nn_ functions and, in element, "
-           "$1 and $i, in combine, append and result, accumulators as in a.%s",
+           "op '%s': '%s' is not an expression of numbers, operators, nn_ functions and, in "
+           "element, $1 and $i, in combine, append and result, accumulators as in a.%s",
            op->name, bad, m->part[0].name);
 }

@@ -1,18 +1,18 @@
 -- nn.lua: sources, results and operators, of the module `nn` of model files. Its functions are
--- declared by define.lua, and live in the files beside this one: maps in nn_math.lua and
--- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua, nn_joins.lua, nn_select.lua and
--- nn_scatter.lua, constants in nn_make.lua, nn_random.lua and nn_signal.lua, windows in
+-- declared by define.lua and defined in the neighbouring files: element-wise maps in nn_math.lua
+-- and nn_activations.lua, data movement in nn_shapes.lua, nn_parts.lua, nn_joins.lua, nn_select.lua
+-- and nn_scatter.lua, constants in nn_make.lua, nn_random.lua and nn_signal.lua, windows in
 -- nn_windows.lua, nn_pool.lua, nn_resize.lua and nn_sample.lua, products in nn_products.lua,
--- reductions in nn_reduce.lua, nn_moments.lua and nn_distances.lua, orders in nn_sort.lua, special
+-- reductions in nn_reduce.lua, nn_moments.lua and nn_distances.lua, sorting in nn_sort.lua, special
 -- functions in nn_special.lua and nn_bessel.lua, layers in nn_layers.lua, nn_embeddings.lua,
--- nn_norms.lua, nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, and as functions of tensors
--- in nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
--- nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua,
+-- nn_norms.lua, nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, the same as functions of
+-- tensors in nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses
+-- in nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua,
 -- nn_examples.lua and nn_padding.lua.
---
--- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
--- parameters takes the tensor, its name, and a table of options; every function is a method too:
--- x:conv2d("conv1", {out = 64, kernel = 3}):relu(). Parameter names and defaults are PyTorch's.
+-- Tensors are N C H W, axes count from 1 (negative from the end), sizes are in elements. A layer
+-- with parameters takes the tensor, its name and a table of options; every function is also a
+-- method: x:conv2d("conv1", {out = 64, kernel = 3}):relu(). Parameter names and defaults are
+-- PyTorch's.
 local core, tools = ...
 local nn = {op = {}}
 local op, shape = core.op, core.shape
@@ -22,7 +22,7 @@ local REQUIRED, whole, join, tensor = tools.REQUIRED, tools.whole, tools.join, t
 core.tools = tools
 tools.buffers = {}
 tools.inputs = {} -- by name
-tools.settings = {} -- of all nn.config, by name
+tools.settings = {} -- of every nn.config, by name
 tools.training = {active = false, scaled = false, seed = 0} -- nn_train.lua
 function tools.define(signature, torch, f) return tools.declare(nn, signature, torch, f) end
 function tools.define_here(signature, torch, f)
@@ -32,22 +32,22 @@ local define_here = tools.define_here
 
 local function want_function(what, name, f)
   if type(name) ~= "string" or type(f) ~= "function" then
-    fail("%s: wants a name and a function, as in nn.%s(\"a\", function() ... end), not %s and %s",
-         what, what, said(name), said(f))
+    fail("%s: expected a name and a function, as in nn.%s(\"a\", function() ... end), " ..
+         "got %s and %s", what, what, said(name), said(f))
   end
 end
--- scope(name, f, ...): runs f; the layers that it makes are named name.*
+-- scope(name, f, ...): runs f; layers that it creates are named name.*
 function nn.scope(name, f, ...)
   want_function("scope", name, f)
   return tools.within(name, false, f, ...)
 end
 
 local calls, functions, known = 0, 0, {} -- of shared functions: known by name
--- shared(name, f): a function that runs f in the scope `name`, of the place where it is made. All
--- its calls have the layers of the first, as D of D(real) and D(fake) has: local D =
--- nn.shared("d", function(x) ... end). Weights are what they were before the run; nn.state and
--- nn.buffer give in a later call what the one before has updated them to, as running statistics of
--- batch norms go on.
+-- shared(name, f): a function that runs f in the scope `name` of the place where it is created. All
+-- its calls share the layers of the first, as D(real) and D(fake) do: local D = nn.shared("d",
+-- function(x) ... end). Weights keep their values from before the run; nn.state and nn.buffer
+-- return in a later call what the previous call updated them to, as running statistics of batch
+-- norms require.
 function nn.shared(name, f)
   want_function("shared", name, f)
   local full = join(name)
@@ -68,9 +68,9 @@ end
 
 -- ---- sources and results ----------------------------------------------------------------------
 
--- A tensor given at each run, row-major at the border. dtype: f32, f16, bf16, i32, i64 (computed in
--- 32 bits), u8 or bool. below: integers are 0 to below - 1, which is checked, and kept to where a
--- run makes them up; 0: any.
+-- An input tensor, given at each run, row-major. dtype: f32, f16, bf16, i32, i64 (computed in 32
+-- bits), u8 or bool. below: integers are 0 to below - 1, which is checked, and obeyed where a run
+-- generates inputs; 0: any.
 define_here("input(name: string, shape: any, {dtype: string = f32, below: whole = 0})",
             "", function(name, dims, o)
   local x = core.input(name, dims, o.dtype, o.below)
@@ -78,20 +78,20 @@ define_here("input(name: string, shape: any, {dtype: string = f32, below: whole 
   return x
 end)
 
--- The position along an axis of a tensor of this shape, from 0, as i32. Nothing is read for it.
+-- The position along an axis of a tensor of this shape, from 0, as i32. Reads no memory.
 define_here("index(shape: any, axis: whole = 1)", "", function(dims, axis)
-  if type(dims) ~= "table" then fail("index: wants a shape, as in {4, 8}") end
+  if type(dims) ~= "table" then fail("index: expected a shape, as in {4, 8}") end
   return core.index(dims, axis < 0 and #dims + axis or axis - 1)
 end)
 
--- The number of 32 bits that is x but for multiples of 2^32, as an i32 has it.
+-- x modulo 2^32, as the i32 with the same bits.
 local function wrapped(x)
   x = x & 0xffffffff
   return x < 1 << 31 and x or x - (1 << 32)
 end
 
--- Seed and draw as a kernel takes them, in 32 bits each. What is left of a seed beyond them changes
--- the draw by steps that can be undone (Murmur3's last ones): no two seeds draw alike.
+-- Seed and draw as a kernel takes them, 32 bits each. The bits of a seed above 32 change the draw
+-- number by invertible steps (Murmur3's finalizer), so that no two seeds draw the same numbers.
 local function in_words(seed, draw)
   local low = wrapped(seed)
   local x = seed - low >> 32
@@ -103,21 +103,20 @@ end
 local function step_number(v)
   if core.is_tensor(v) then
     if core.dtype(v):find("f") then
-      fail("random: step: wants an integer tensor of one element, not %s %s", core.dtype(v),
+      fail("random: step: expected an integer tensor of one element, got %s %s", core.dtype(v),
            tostring(v))
     end
     return v
   end
   local n = whole("random: step", v)
-  if n ~= wrapped(n) then fail("random: step = %d: wants a whole number of 32 bits", n) end
+  if n ~= wrapped(n) then fail("random: step = %d: expected a whole number of 32 bits", n) end
   return n
 end
 
 local draws = 0
--- Numbers in [0, 1), of mean 0 and deviation 1, or true with probability p. Philox4x32-10: the
--- element's position is the counter; seed (of 64 bits) and step (a whole number of 32 bits or an
--- integer tensor of one element) are the key. Each call draws others than every other call of the
--- model.
+-- Random numbers in [0, 1), of mean 0 and deviation 1, or true with probability p. Philox4x32-10:
+-- the element's position is the counter; seed (64 bits) and step (a 32-bit integer or an integer
+-- tensor of one element) are the key. Each call of a model draws different numbers.
 define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, seed: whole = 0,
             step: value = 0, p: chance = 0.5})]],
             "", function(dims, o)
@@ -134,8 +133,8 @@ define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, se
   return o.kind == "bernoulli" and op.lt(x, o.p) or x
 end)
 
--- precision(name, f, ...): runs f; the values and products that f makes are stored and multiplied
--- as --dtype NAME would: fp32, tf32, fp16 or bf16.
+-- precision(name, f, ...): runs f; its values are stored and its products computed as --dtype NAME
+-- would: fp32, tf32, fp16 or bf16.
 function nn.precision(name, f, ...)
   local outer = core.precision(name)
   local result = table.pack(f(...))
@@ -143,7 +142,7 @@ function nn.precision(name, f, ...)
   return table.unpack(result, 1, result.n)
 end
 
--- As f32, f16, bf16, i32, i64, u8 or bool; floats are cut toward zero.
+-- Converts to f32, f16, bf16, i32, i64, u8 or bool; floats are truncated toward zero.
 define_here("to|type(x: tensor, dtype: string)", "Tensor.to", function(x, dtype)
   return op.to(x, {dtype = core.dtype_number(dtype)})
 end)
@@ -156,13 +155,13 @@ define_here("long(x: tensor)", "Tensor.long", into "i64")
 define_here("type_as(x: tensor, y: tensor)", "Tensor.type_as", function(x, y)
   return nn.to(x, core.dtype(y))
 end)
--- The list of sizes, as x.shape; of one axis its size, a number.
+-- The list of sizes, as x.shape; with an axis, its size as a number.
 define_here("size(x: tensor, axis: axis = nil)", "Tensor.size", function(x, axis)
   return axis and shape(x)[axis] or shape(x)
 end)
--- How many dimensions there are, a number.
+-- The number of dimensions.
 define_here("ndim|dim|ndimension(x: tensor)", "Tensor.dim", function(x) return #shape(x) end)
--- How many elements there are, a number.
+-- The number of elements.
 define_here("numel|nelement(x: tensor)", "torch.numel", function(x)
   local n = 1
   for _, d in ipairs(shape(x)) do n = n * d end
@@ -170,7 +169,7 @@ define_here("numel|nelement(x: tensor)", "torch.numel", function(x)
 end)
 define_here("bool(x: tensor)", "Tensor.bool", function(x) return op.ne(x, 0) end)
 
--- What core is given for first values: a number, or {kind, numbers}.
+-- Initial values as the core takes them: a number, or {kind, numbers}.
 local how_many = {normal = 2, uniform = 2, constant = 1}
 local function first_values(what, init)
   if type(init) == "number" then return {"constant", init} end
@@ -181,7 +180,7 @@ local function first_values(what, init)
   if not fits then
     local near = type(kind) == "string" and not n and
                  core.nearest(kind, tools.sorted_keys(how_many))
-    fail("%s: init = %s: wants a number, {\"normal\", mean, deviation}, " ..
+    fail("%s: init = %s: expected a number, {\"normal\", mean, deviation}, " ..
          "{\"uniform\", from, to} or {\"constant\", value}%s", what,
          kind and not n and said(kind) or said(init), near and meant(near) or "")
   end
@@ -196,7 +195,7 @@ define_here("param(name: string, shape: any, init: any = nil)",
   return core.param(join(name), dims, init[1], init[2], init[3])
 end)
 
--- A weight that is not trained, as running statistics are: nn.parameters leaves it out. A model may
+-- A weight that is not trained, for example running statistics; not in nn.parameters. A model may
 -- update it.
 define_here("buffer(name: string, shape: any, value: number = 0)", "", function(name, dims, value)
   local source, x = core.buffer(join(name), dims, "constant", value)
@@ -204,10 +203,11 @@ define_here("buffer(name: string, shape: any, value: number = 0)", "", function(
   return x
 end)
 
--- A value that lives across runs, saved and restored with the weights. init: a number, or {"normal"
--- | "uniform", a, b}. Reading it gives what it held before the run. dtype = "auto": as other values
--- are stored, f16 or bf16 with --dtype fp16 or bf16, else f32. below: integers are 0 to below - 1;
--- a run of nngen that leaves others ends with an error that quotes this line of the model, and says
+-- A value that persists across runs, saved and restored with the weights. init: a number, or
+-- {"normal" | "uniform", a, b}. Reading it returns its value before the run. dtype = "auto": stored
+-- like other values, f16 or bf16 with --dtype fp16 or bf16, else f32. below: integers are 0 to
+-- below - 1; a run that leaves others ends with an error that quotes this line of the model and
+-- prints `beyond`, the explanation.
 -- `beyond`: what that means.
 define_here([[state(name: string, shape: any,
             {dtype: string = f32, init: any = 0, below: whole = 0, beyond: string = nil})]],
@@ -216,10 +216,10 @@ define_here([[state(name: string, shape: any,
   return core.state(join(name), dims, o.dtype, init[1], init[2], init[3], o.below, o.beyond)
 end)
 
--- What a state, or a parameter, holds after this run of the entry. Reading it, before this call or
--- after it, gives what it held before the run; who wants the new value reads `value`. Integers
--- become what a state of bools or bytes holds, as x:to makes them. (Of calls of a shared function
--- see nn.shared.)
+-- Sets the value of a state or parameter after this run of the entry. Reading it, before or after
+-- this call, returns its value before the run; to use the new value read `value`. Integers are
+-- converted for states of bools or bytes, as by x:to. (For calls of a shared function see
+-- nn.shared.)
 define_here("update(state: any, value: any)", "", function(state, value)
   local own = core.is_tensor(state) and core.dtype(state)
   local new = core.is_tensor(value) and core.dtype(value)
@@ -228,21 +228,21 @@ define_here("update(state: any, value: any)", "", function(state, value)
   core.update(state, value)
 end)
 
--- entry(name, f, ...): runs f; outputs and updates that f makes belong to the entry `name`, which
--- is run by itself: train, eval, or any other name. Those outside of any belong to "infer". Entries
--- share parameters and states. What f makes in the entry train is in training (nn.in_training), by
--- nn.train or not.
+-- entry(name, f, ...): runs f; its outputs and updates belong to the entry point `name`, which runs
+-- by itself: train, eval, or any other name. Those outside of any entry belong to "infer". Entries
+-- share parameters and states. In the entry train f runs in training mode (nn.in_training), with or
+-- without nn.train.
 function nn.entry(name, f, ...)
   want_function("entry", name, f)
   return tools.run_entry(name, f, ...)
 end
 
--- A result of the model. Floats are stored in fp32, whatever --dtype says, but for what ends in a
--- conversion: x:to("f16"), x:to("bf16").
+-- A result of the model. Floats are stored in fp32, whatever --dtype says, unless the value ends in
+-- a conversion: x:to("f16"), x:to("bf16").
 define_here("output(name: string, x: any)", "", function(name, x) core.output(name, x) end)
 
--- whose: nil, "of the run" (nn.train's own, which a command line may set) or "of the verb" (what
--- the verb train and the model tell each other).
+-- whose: nil, "of the run" (nn.train's options, which a command line may set) or "of the verb"
+-- (settings exchanged between the verb train and the model).
 local function config(defaults, whose)
   local values = {}
   local names = {}
@@ -255,15 +255,15 @@ local function config(defaults, whose)
     elseif type(default) == "number" then
       local number = tonumber(given)
       if not number or number - number ~= 0 then
-        fail("%s: wants a number", how)
+        fail("%s: expected a number", how)
       end
       values[name] = number
       if math.type(default) == "integer" and math.type(values[name]) ~= "integer" then
-        fail("%s: wants a whole number", how)
+        fail("%s: expected a whole number", how)
       end
     elseif type(default) == "boolean" then
       if given ~= "true" and given ~= "false" then
-        fail("%s: wants true or false", how)
+        fail("%s: expected true or false", how)
       end
       values[name] = given == "true"
     else values[name] = given end
@@ -280,19 +280,20 @@ tools.config = config
 -- config{name = default, ...}: settings that --set name=value changes.
 function nn.config(defaults)
   if type(defaults) ~= "table" then
-    fail("config: wants a table of settings, as in nn.config{batch = 8}, not %s", said(defaults))
+    fail("config: expected a table of settings, as in nn.config{batch = 8}, got %s", said(defaults))
   end
   return (config(defaults))
 end
 
--- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with
--- class = "reduce" a reduction, of two values in `cuda` and `ref`, beginning with the number
--- `init`, or of accumulators in `acc`, called as nn.NAME(x, axes, keep). grad(g, y, x...) gives the
--- gradient of each input, held to differences of `ref`; nil is that of a constant. Both compute
--- floats: a map takes integers as such, so that none overflow; a reduction wants floats.
+-- op_row{name = ..., cuda = ..., ref = ...}: defines an element-wise op of the model, as a row of
+-- ops.lua; with class = "reduce" a reduction, either of two values in `cuda` and `ref` with the
+-- identity `init`, or with accumulators in `acc`, called as nn.NAME(x, axes, keep). grad(g, y,
+-- x...) returns the gradient of each input, which is checked against differences of `ref`; nil:
+-- zero. Both compute floats: a map reads integers as floats, so that none overflow; a reduction
+-- expects floats.
 function nn.op_row(row)
   if type(row) ~= "table" then
-    fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}")
+    fail("op_row: expected a table, as in op_row{name = ..., cuda = ..., ref = ...}")
   end
   local reduces = row.class == "reduce"
   local known = {name = REQUIRED, nin = 1, cuda = not (reduces and row.acc) and REQUIRED or false,
@@ -309,8 +310,8 @@ function nn.op_row(row)
   if reduces and not row.acc then
     local first = row.init and tonumber(string.match(tostring(row.init), "^(.-)f?$"))
     if not first and (row.init == nil or row.ref_init == nil) then
-      fail("op_row: %s: a reduction of two values wants `init`, the number that it begins with, " ..
-           "as in init = 0", row.name)
+      fail("op_row: %s: a reduction of two values: expected `init`, its identity, " ..
+           "for example init = 0", row.name)
     end
     if row.ref_init == nil then row.ref_init = first end
   end
@@ -338,11 +339,11 @@ meta.__add, meta.__sub, meta.__mul, meta.__div = binary(op.add), binary(op.sub),
     binary(op.div)
 meta.__idiv, meta.__mod = binary(op.floordiv), binary(op.mod) -- & | ~ << >> are in nn_math.lua
 meta.__call = function(x)
-  fail("a tensor is no function: %s; its sizes are x.shape, its elements x:at(i, j)", tostring(x))
+  fail("%s is not a function: its sizes are x.shape, its elements x:at(i, j)", tostring(x))
 end
 meta.__pow = binary(function(a, b) return nn.pow(a, b) end)
 meta.__unm = function(x) return op.neg(x) end
--- What Lua turns into a truth of its own before we see it.
+-- Operators that Lua evaluates to a boolean before nn sees them.
 local function no_truth(sign, name)
   return function(a, b)
     fail("%s %s %s: Lua makes one truth of a comparison; nn.%s(a, b) compares elements, and " ..
@@ -355,15 +356,15 @@ meta.__eq = function(a, b)
   return no_truth("==", "eq")(a, b)
 end
 meta.__concat = function()
-  fail("..: a tensor is no text; nn.concat({a, b}, axis) joins tensors")
+  fail("..: a tensor is not a string; nn.concat({a, b}, axis) joins tensors")
 end
 meta.__len = function(x) return shape(x)[1] or fail("#: %s has no dimension", tostring(x)) end
--- `x == 1` is Lua's false whatever x is: what is done with that false says so.
+-- `x == 1` is false in Lua for every tensor x: using that false as a tensor reports this.
 local function no_tensor(what)
   return function(a, b)
     local v = b
     if type(a) == "boolean" then v = a end
-    fail("%s %s, which is no tensor: Lua's ==, < and and compare no elements; nn.eq(a, b), " ..
+    fail("%s %s, which is not a tensor: Lua's ==, < and and compare no elements; nn.eq(a, b), " ..
          "nn.lt(a, b) do", what, tostring(v))
   end
 end
@@ -374,20 +375,20 @@ for _, name in ipairs{"add", "sub", "mul", "div", "idiv", "mod", "pow", "unm", "
 end
 core.set_metatable_of_booleans(booleans)
 
--- Words that PyTorch's users try, and what they are here.
+-- Names that PyTorch users try, and their equivalents here.
 local no_factorisation = "there are no matrix factorisations"
-local at_run_time = "values are known at run time alone"
+local at_run_time = "values are known only at run time"
 local by_values = "its size would depend on values"
-local one_gpu = "models are compiled for the GPU at hand"
+local one_gpu = "models are compiled for one GPU"
 local no_such_integers = "integers are i32 and, of a byte, u8: x:to(\"u8\")"
-local in_nn = "what is here of it is in nn itself"
+local in_nn = "its equivalents are in nn itself"
 local elsewhere = {
   byte = no_such_integers, char = no_such_integers, short = no_such_integers,
   linalg = in_nn, special = in_nn, fft = "nn.stft(x, n) has Fourier transforms of signals",
   init = "nn.param(name, shape, {\"normal\", 0, 1}) has its first values",
   optim = "nn.optimize(loss, {optimizer = \"sgd\", lr = 0.1}) is a step of one",
   no_grad = "nn.stop_gradient(x) is a constant to nn.grad",
-  manual_seed = "what is random takes a seed, --seed is that of a run",
+  manual_seed = "random functions take a seed; --seed sets that of a run",
   requires_grad_ = "nn.grad names what to differentiate by",
   batch_norm = "the layers are x:batch_norm2d(\"name\") and 1d, 3d, the function " ..
                "nn.functional.batch_norm",
@@ -428,5 +429,5 @@ meta.__index = function(x, name)
   return f
 end
 
--- A name that nn does not have is a mistake of the model; the message has the nearest one.
+-- Reading a name that nn lacks is an error of the model; the message suggests the nearest name.
 return setmetatable(nn, {__index = function(_, name) no_function(name) end})

@@ -3,16 +3,16 @@ local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, options, tensor, count = tools.fail, tools.options, tools.tensor, tools.count
 
--- ---- what is given ------------------------------------------------------------------------------
+-- ---- arguments ----------------------------------------------------------------------------------
 
 local function said(dims) return "(" .. table.concat(dims, ", ") .. ")" end
 
--- d: B batch, H heads of queries, G of keys, R queries' heads for each of those, N queries, M keys.
+-- d: B batch, H query heads, G key heads, R = H / G, N queries, M keys.
 local function dimensions(q, k, v)
   for i, x in ipairs{q, k, v} do
     local name = ("qkv"):sub(i, i)
     if #shape(tensor("attention: " .. name, x)) ~= 4 then
-      fail("attention: %s wants (batch, heads, tokens, depth), not %s", name, tostring(x))
+      fail("attention: %s: expected (batch, heads, tokens, depth), got %s", name, tostring(x))
     end
   end
   local of_q, of_k, of_v = shape(q), shape(k), shape(v)
@@ -29,7 +29,7 @@ local function dimensions(q, k, v)
     fail("attention: there is no key: k is %s", said(of_k))
   end
   if d.H % d.G ~= 0 then
-    fail("attention: %d heads of q are no multiple of %d heads of k", d.H, d.G)
+    fail("attention: %d heads of q are not a multiple of %d heads of k", d.H, d.G)
   end
   d.R = d.H // d.G
   return d
@@ -41,22 +41,22 @@ local function is_bool(x) return core.dtype(x) == "bool" end
 
 local function typed(what, x, is, wanted)
   if not core.is_tensor(x) or not is(x) then
-    fail("attention: %s wants %s, not %s", what, wanted,
+    fail("attention: %s: expected %s, got %s", what, wanted,
          core.is_tensor(x) and core.dtype(x) or "a " .. type(x))
   end
   return x
 end
 
--- A tensor of this shape, as (b, h, n, m).
+-- A tensor of this shape, reshaped to (b, h, n, m).
 local function of_shape(d, what, x, wanted, b, h, n, m)
   local has = said(shape(x))
   if has ~= said(wanted) then
-    fail("attention: %s wants shape %s, not %s", what, said(wanted), has)
+    fail("attention: %s: expected shape %s, got %s", what, said(wanted), has)
   end
   return op.reshape(x, {dims = {b, h, n, m}})
 end
 
--- The shape of x with ones before it, as long as `full`, which it must broadcast to.
+-- x's shape padded with leading ones to the rank of `full`, to which it must broadcast.
 local function widened(what, x, full)
   local has, dims = shape(x), {}
   local more = #full - #has
@@ -71,13 +71,13 @@ local function widened(what, x, full)
   return dims
 end
 
--- A tensor that broadcasts to (B, H, N, M).
+-- Checks that a tensor broadcasts to (B, H, N, M).
 local function broadcast(d, what, x)
   return op.reshape(x, {dims = widened(what, x, {d.B, d.H, d.N, d.M})})
 end
 
--- Where an element of the scores is: each an index along its own dimension, of size 1 along the
--- others.
+-- The coordinates of an element of the scores: index tensors, each along its own dimension and of
+-- size 1 along the others.
 local function places(d)
   local at = {batch = nn.index({d.B, 1, 1, 1}, 1), head = nn.index({1, d.H, 1, 1}, 2),
               query = nn.index({1, 1, d.N, 1}, 3), key = nn.index({1, 1, 1, d.M}, 4)}
@@ -90,8 +90,7 @@ local function shifted(x, by) return by == 0 and x or x + by end
 
 -- ---- which keys a query sees --------------------------------------------------------------------
 
--- By position: `behind` is how many keys there are before the one at the first query's own
--- position.
+-- Visibility by position: `behind` is the number of keys before the first query's position.
 local function near(d, o, at, behind)
   local seen
   if o.causal then seen = op.le(at.key, shifted(at.query, behind)) end
@@ -107,7 +106,7 @@ local function near(d, o, at, behind)
     prefix = of_shape(d, "prefix", typed("prefix", prefix, is_integer, "integers"), {d.B}, d.B, 1,
                       1, 1)
   elseif math.type(prefix) ~= "integer" then
-    fail("attention: prefix wants a whole number or a tensor of integers, not %s",
+    fail("attention: prefix: expected a whole number or a tensor of integers, got %s",
          tools.said(prefix))
   end
   return op.logical_or(seen, op.lt(at.key, prefix))
@@ -122,14 +121,14 @@ local function same_document(d, ids)
     ids = {ids, ids}
   end
   if type(ids) ~= "table" or #ids ~= 2 then
-    fail("attention: documents wants one tensor of integers, or two")
+    fail("attention: documents: expected one tensor of integers, or two")
   end
   for i = 1, 2 do typed("documents", ids[i], is_integer, "integers") end
   return op.eq(of_shape(d, "documents", ids[1], {d.B, d.N}, d.B, 1, d.N, 1),
                of_shape(d, "documents", ids[2], {d.B, d.M}, d.B, 1, 1, d.M))
 end
 
--- All conditions as one bool; nil where every query sees every key.
+-- All conditions combined into one bool tensor; nil if every query sees every key.
 local function visible(d, o, at, behind)
   local all
   local function also(x) all = all and x and op.logical_and(all, x) or x or all end
@@ -150,7 +149,7 @@ local function visible(d, o, at, behind)
   return all
 end
 
--- Whether a query may see no key at all.
+-- May a query see no key at all?
 local function may_see_none(d, o)
   return o.lengths or o.mask or o.keep or o.score or o.bias or type(o.documents) == "table" or
          (o.causal or o.window) and d.M < d.N
@@ -161,13 +160,14 @@ end
 local function rescored(s, f, at)
   local new = f(s, at)
   if not core.is_tensor(new) or said(shape(new)) ~= said(shape(s)) then
-    fail("attention: score wants %s as it was given, not %s", said(shape(s)), tools.said(new))
+    fail("attention: score: expected %s as it was given, got %s", said(shape(s)), tools.said(new))
   end
   return new
 end
 
--- Slopes fall by head: 2^(-8/H), 2^(-16/H) .. 2^-8 (Press, Smith, Lewis 2021), or as given. Where
--- H is no power of two, those of the largest n below it, then the first, third .. of 2 n heads.
+-- ALiBi slopes by head: 2^(-8/H), 2^(-16/H) .. 2^-8 (Press, Smith, Lewis 2021), or as given. If H
+-- is not a power of two: those of the largest power of two n below it, then the first, third .. for
+-- 2 n heads.
 local function alibi(d, slopes, at, behind)
   if slopes == true then
     local n = 1
@@ -185,7 +185,7 @@ end
 
 local function itself(x) return x end
 
--- a @ of(b), where R heads of a share one of b, which is read once for them.
+-- a @ of(b), where R heads of a share one head of b, which is loaded once for them.
 local function shared_product(d, a, b, of)
   if d.R == 1 then return op.matmul(a, of(b)) end
   local of_a, of_b = shape(a), shape(b)
@@ -194,7 +194,7 @@ local function shared_product(d, a, b, of)
   return op.reshape(op.matmul(a, b), {dims = {d.B, d.H, d.N, shape(b)[5]}})
 end
 
--- The product of q and k, with all that changes it and -inf where a key is not visible.
+-- The scores: q k^T with all modifications, and -inf where a key is not visible.
 local function scores(d, q, k, o, at)
   local behind = d.M - d.N
   local s = shared_product(d, q, k, nn.transpose) * (o.scale or 1 / math.sqrt(d.D))
@@ -206,11 +206,11 @@ local function scores(d, q, k, o, at)
   return keep and op.where(keep, s, -math.huge) or s
 end
 
--- 1 / (1 - p) where an element of the probabilities stays, 0 elsewhere.
+-- The dropout factor: 1 / (1 - p) for probabilities that are kept, 0 elsewhere.
 local function dropout(d, given)
   local o = options("attention: dropout", given, {p = tools.REQUIRED, seed = 0, step = 0})
   if type(o.p) ~= "number" or not (o.p >= 0 and o.p <= 1) then
-    fail("attention: dropout: p = %s: wants a number from 0 to 1", tools.said(o.p))
+    fail("attention: dropout: p = %s: expected a number from 0 to 1", tools.said(o.p))
   end
   if o.p == 0 then return 1.0 end
   local stays = nn.random({d.B, d.H, d.N, d.M},
@@ -221,20 +221,20 @@ end
 local function check(o)
   local function finite(x) return type(x) == "number" and x - x == 0 end
   if o.scale and not finite(o.scale) then
-    fail("attention: scale wants a number, not %s", tools.said(o.scale))
+    fail("attention: scale: expected a number, got %s", tools.said(o.scale))
   end
   if o.softcap and not (finite(o.softcap) and o.softcap > 0) then
-    fail("attention: softcap wants a number above 0, not %s", tools.said(o.softcap))
+    fail("attention: softcap: expected a number above 0, got %s", tools.said(o.softcap))
   end
   for name, kind in pairs{score = "function", keep = "function", causal = "boolean",
                           lse = "boolean", weights = "boolean"} do
     if o[name] and type(o[name]) ~= kind then
-      fail("attention: %s wants a %s, not %s", name, kind, tools.said(o[name]))
+      fail("attention: %s: expected a %s, got %s", name, kind, tools.said(o[name]))
     end
   end
 end
 
--- Kernels copy heads in pieces of 4 bytes: in 16 bits, one of an odd size gets a column of zeros.
+-- Kernels copy heads in units of 4 bytes: a 16-bit head of odd size gets a column of zeros.
 local function even_heads(x)
   local precision = core.precision("fp32")
   core.precision(precision)
@@ -243,25 +243,25 @@ local function even_heads(x)
 end
 
 -- softmax(q @ k^T * scale) @ v, q (B, H, N, D), k (B, G, M, D), v (B, G, M, Dv) -> (B, H, N, Dv). H
--- is a multiple of G: H / G heads of q share one of k. A query that sees no key gives 0. Query i
--- stands at position p = i + M - N among the keys: queries are the last N of M.
+-- is a multiple of G: H / G heads of q share one of k. A query that sees no key yields 0. Query i
+-- has position p = i + M - N among the keys: queries are the last N of M.
 --   scale      by default 1 / sqrt(D)
 --   causal     true: keys j <= p are visible
 --   window     w: keys of p - w < j < p + w are visible; with causal the last w
---   prefix     with causal: keys below this number, or integers (B), are visible whatever p is
+--   prefix     with causal: keys below this number, or integers (B), are visible for every p
 --   lengths    integers (B): keys below are visible
 --   documents  integers (B, N), or {(B, N), (B, M)}: a query sees the keys of its own document
 --   mask       bools that broadcast to (B, H, N, M): true is visible
---   keep       function(at) -> bools: the same, of the indices at.batch, at.head, at.query, at.key
---   score      function(s, at) -> s: what becomes of the scaled scores (B, H, N, M), which `at`
---              broadcasts to, before all below
+--   keep       function(at) -> bools: a mask from the indices at.batch, at.head, at.query, at.key
+--   score      function(s, at) -> s: applied to the scaled scores (B, H, N, M), to which the index
+--              tensors at.* broadcast, before all of the following
 --   softcap    c: c * tanh(s / c)
 --   bias       floats that broadcast to (B, H, N, M), added
---   alibi      true, or slopes (H): slope * (j - p) is added; true: those of the paper, 2^(-8/H) ..
+--   alibi      true, or slopes (H): slope * (j - p) is added; true: the paper's, 2^(-8/H) ..
 --   dropout    {p, seed = 0, step = 0}: of the probabilities, drawn as nn.random does
 --   lse        true: a second result (B, H, N), the logarithm of the sum of exp(score) over visible
 --              keys
---   weights    true: a further result (B, H, N, M), what the values are weighed by, in memory
+--   weights    true: a further result (B, H, N, M), the attention probabilities, stored in memory
 tools.define([[attention(q: tensor, k: tensor, v: tensor, {scale: any = nil,
              causal: any = nil, window: any = nil, prefix: any = nil, lengths: any = nil,
              documents: any = nil, mask: any = nil, keep: any = nil, score: any = nil,
@@ -274,7 +274,7 @@ tools.define([[attention(q: tensor, k: tensor, v: tensor, {scale: any = nil,
   local Dv = shape(v)[4]
   local s = scores(d, q, k, o, places(d))
   local axes, none = {axes = 1 << 3}, may_see_none(d, o)
-  local most = op.stop_gradient(op.reduce_max(s, axes)) -- what it is cancels out
+  local most = op.stop_gradient(op.reduce_max(s, axes)) -- its value cancels out
   if none then most = op.where(op.eq(most, -math.huge), 0.0, most) end
   local e = op.exp(s - most)
   local sum = op.reduce_sum(e, axes)

@@ -1,13 +1,13 @@
--- nn_bessel.lua: Bessel functions, those of the normal distribution and entropies, of the module
--- `nn` (nn.lua), made of maps as those of nn_special.lua are.
+-- nn_bessel.lua: Bessel functions, normal distribution, entropies, of the module `nn` (nn.lua),
+-- composed of maps as the functions of nn_special.lua are.
 local core, nn = ...
 local op, tools = core.op, core.tools
 local define, polynomial, as_floats = tools.define, tools.polynomial, tools.as_floats
 
 -- ---- Bessel functions --------------------------------------------------------------------------
 
--- Polynomials of Abramowitz and Stegun, 9.8.1 to 9.8.4: about 0, and from 3.75 on times
--- exp(|x|) / sqrt(|x|). scaled: what they make is times exp(-|x|).
+-- Polynomials of Abramowitz and Stegun, 9.8.1 to 9.8.4: one near 0, from 3.75 on another times
+-- exp(|x|) / sqrt(|x|). scaled: the result is multiplied by exp(-|x|).
 local function bessel(x, near, far, scaled)
   local size = op.abs(x)
   local small, t = op.lt(size, 3.75), x * (1 / 3.75)
@@ -30,7 +30,7 @@ local function order_1(x, scaled)
      -0.03988024, 0.39894228}, scaled)
   return op.where(small, near * x, op.where(op.lt(x, 0.0), -far, far))
 end
--- y / x of order 1 about 0, where it is 1/2.
+-- i1(x) / x near 0, where it is 1/2.
 local function over(y, x)
   local zero = op.eq(x, 0.0)
   return op.where(zero, 0.5, y / op.where(zero, 1.0, x))
@@ -41,12 +41,12 @@ define("i1(x: tensor)", "torch.special.i1", function(x)
   local y = order_1(x)
   return nn.custom_gradient(y, {x}, function(g) return g * (nn.i0(x) - over(y, x)) end)
 end)
--- The same of order 0.
+-- The modified Bessel function of the first kind of order 0.
 define("i0(x: tensor)", "torch.i0, torch.special.i0", function(x)
   x = as_floats(x)
   return nn.custom_gradient(order_0(x), {x}, function(g) return g * nn.i1(x) end)
 end)
--- exp(-|x|) i1(x), which stays within the range of floats.
+-- exp(-|x|) i1(x), which does not overflow.
 define("i1e(x: tensor)", "torch.special.i1e", function(x)
   x = as_floats(x)
   local y = order_1(x, true)
@@ -54,7 +54,7 @@ define("i1e(x: tensor)", "torch.special.i1e", function(x)
     return g * (nn.i0e(x) - over(y, x) - op.sign(x) * y)
   end)
 end)
--- exp(-|x|) i0(x).
+-- exp(-|x|) i0(x), which does not overflow.
 define("i0e(x: tensor)", "torch.special.i0e", function(x)
   x = as_floats(x)
   local y = order_0(x, true)
@@ -63,8 +63,8 @@ end)
 
 -- ---- the normal distribution -------------------------------------------------------------------
 
--- The x of which erf(x) is given, by polynomials in single precision (Giles, "Approximating the
--- erfinv function", 2010).
+-- The inverse of erf, by single-precision polynomials (Giles, "Approximating the erfinv function",
+-- 2010).
 define("erfinv(y: tensor)", "torch.erfinv", function(y)
   y = as_floats(y)
   local detached = op.stop_gradient(y)
@@ -81,8 +81,7 @@ define("erfinv(y: tensor)", "torch.erfinv", function(y)
     return g * op.exp(x * x) * 0.8862269254527580
   end)
 end)
--- exp(x^2) erfc(x), which stays within the range of floats where erfc(x) does not: from 2 on by its
--- continued fraction.
+-- exp(x^2) erfc(x), which does not underflow as erfc(x) does: from 2 on by a continued fraction.
 define("erfcx(x: tensor)", "torch.special.erfcx", function(x)
   x = as_floats(x)
   local small, far = op.lt(x, 2.0), op.max(x, 2.0)
@@ -95,16 +94,16 @@ define("erfcx(x: tensor)", "torch.special.erfcx", function(x)
   end)
 end)
 local root_of_half = math.sqrt(0.5)
--- The probability that a number of the normal distribution is below x.
+-- The probability that a standard normal variable is below x.
 define("ndtr(x: tensor)", "torch.special.ndtr", function(x)
   x = as_floats(x)
   return op.erfc(x * -root_of_half) * 0.5
 end)
--- Its logarithm, exact where the probability is small.
+-- The logarithm of ndtr, accurate where the probability is small.
 define("log_ndtr(x: tensor)", "torch.special.log_ndtr", function(x)
   x = as_floats(x)
   local low, scaled = op.lt(x, -1.0), x * root_of_half
-  local below = op.min(scaled, -root_of_half) -- of each form only where it is exact
+  local below = op.min(scaled, -root_of_half) -- each form only where it is accurate
   local tail = op.log(nn.erfcx(-below) * 0.5) - below * below
   local y = op.where(low, tail, op.log1p(op.erfc(scaled) * -0.5))
   return nn.custom_gradient(y, {x}, function(g)
@@ -122,7 +121,7 @@ define("entr(x: tensor)", "torch.special.entr", function(x)
   y = op.where(op.lt(x, 0.0), -math.huge, op.where(op.eq(x, 0.0), 0.0, y))
   return nn.custom_gradient(y, {x}, function(g) return g * -(op.log(x) + 1.0) end)
 end)
--- x * log(1 + y), exact where y is near 0; 0 where x is 0.
+-- x * log(1 + y), accurate for y near 0; 0 if x is 0.
 define("xlog1py(x: value, y: value)", "torch.special.xlog1py", function(x, y)
   return tools.times_log(x, y, op.log1p, -1.0)
 end)

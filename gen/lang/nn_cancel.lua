@@ -1,13 +1,14 @@
--- nn_cancel.lua: what softmax cancels out, of the module `nn` (nn.lua). Where a value of rows is
--- added to what softmax alone reads, or taken from it, as the largest score of each row is, weights
--- do not depend on it: nn.grad finds no derivative there, and so none of a largest element.
+-- nn_cancel.lua: softmax is invariant to a shift of its rows, of the module `nn` (nn.lua). If a
+-- per-row value such as the row maximum is added to or subtracted from scores read only by a
+-- softmax, the result does not depend on it: nn.grad skips that derivative, and that of the maximum
+-- with it.
 local core, nn = ...
 local shape, tools = core.shape, core.tools
 
-local kMostReaders = 64 -- nodes of one question
+local kMostReaders = 64 -- limit of nodes per query
 
--- How a result changes where its inputs do as t, the same along a row, is added: "sum" by t,
--- "factor" to exp(t) times as much, nil not at all; false: otherwise.
+-- The change of a result when t, constant along a row, is added to its inputs: "sum": t is added,
+-- "factor": multiplied by exp(t), nil: unchanged; false: anything else.
 local changes = {}
 function changes.add(a, b) return not (a and b) and (a or b) == "sum" and "sum" end
 function changes.sub(a, b)
@@ -26,9 +27,10 @@ function changes.to(a) return a end
 changes.copy, changes.reduce_max, changes.reduce_most = changes.to, changes.to, changes.to
 function changes.reduce_sum(a) return a == "factor" and a end
 function changes.reduce_lse(a) return a == "sum" and a end
-changes.reduce_expsum = changes.exp -- the largest element is taken for a constant
+changes.reduce_expsum = changes.exp -- max is treated as constant
 
--- Of `where`: of both, or of one where the other is a number that does not change so either.
+-- The change of `where`: that of both branches, or of one if the other is a number that would not
+-- change anyway.
 local function change_of_choice(of, node, nodes)
   local a, b = of[2], of[3]
   if a and b then return a == b and a end
@@ -40,7 +42,7 @@ local function change_of_choice(of, node, nodes)
   return math.abs(number or 0) == math.huge and kind
 end
 
--- Along which dimensions of y, a bit each, x is the same.
+-- The dimensions of y along which x is constant, as a bit mask.
 local function axes_along(x, y)
   local from, to, bits = shape(x), shape(y), 0
   for i = 1, #to do
@@ -49,7 +51,7 @@ local function axes_along(x, y)
   return bits
 end
 
--- That of a node; change: by id, of what it reads.
+-- The change of a node; change: those of its inputs, by id.
 local function change_of(node, change, axes, nodes)
   local of, rank = {}, nil
   for i, x in ipairs(node.inputs) do
@@ -64,7 +66,7 @@ local function change_of(node, change, axes, nodes)
   return rule(of[1], of[2])
 end
 
--- By id, the ids of what reads each of the nodes.
+-- By id, the ids of each node's readers.
 local function readers_of(nodes)
   local readers = {}
   for id, node in pairs(nodes) do
@@ -77,21 +79,21 @@ local function readers_of(nodes)
   return readers
 end
 
--- cancels(nodes) -> f(y, x): does the last of the nodes not change with x, which is added to y or
--- taken from it in each row? nodes: by id, as nn.grad has them.
+-- cancels(nodes) -> f(y, x): is the last of the nodes unchanged when y, a sum or difference,
+-- changes by its per-row operand x? nodes: by id, as nn.grad stores them.
 function tools.cancels(nodes)
   local readers
   return function(y, x)
     readers = readers or readers_of(nodes)
     local axes, change, waiting, count = axes_along(x, y), {[core.id(y)] = "sum"}, {}, 0
     local function wait(id)
-      if not readers[id] then return false end -- it is the loss
+      if not readers[id] then return false end -- the loss
       for _, reader in ipairs(readers[id]) do waiting[reader] = true end
       return true
     end
     if not wait(core.id(y)) then return false end
     while next(waiting) do
-      local first = math.huge -- what it reads has been asked
+      local first = math.huge -- its inputs have been visited
       for id in pairs(waiting) do first = math.min(first, id) end
       waiting[first], count = nil, count + 1
       local made = change_of(nodes[first], change, axes, nodes)

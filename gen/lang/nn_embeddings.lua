@@ -1,19 +1,19 @@
--- nn_embeddings.lua: embeddings, of the module `nn` (nn.lua): rows of a table by integers, and what
--- is made of several of them. Parameters have PyTorch's names and first values.
+-- nn_embeddings.lua: embeddings, of the module `nn` (nn.lua): rows of a table selected by integers,
+-- and reductions of several rows. Parameters have PyTorch's names and initial values.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, define_functional = tools.fail, tools.define, tools.define_functional
 
--- The rows whose norm is above `most` shortened to it, as PyTorch has it: it changes the table, so
--- that no derivative goes through the norm. The table stays as it is here.
+-- Rows whose norm exceeds `most`, scaled down to it. As in PyTorch, which changes the table, no
+-- gradient passes through the norm; here the table is unchanged.
 local function shortened(what, rows, most, p)
-  if most <= 0 then fail("%s: max_norm = %g: wants a number above 0", what, most) end
+  if most <= 0 then fail("%s: max_norm = %g: expected a number above 0", what, most) end
   local norm = nn.norm(rows, p, -1, true)
   local scale = op.where(op.gt(norm, most), most / (norm + 1e-7), 1.0)
   return nn.custom_gradient(rows * scale, {rows}, function(g) return g end)
 end
 
--- The gradient of each row divided by how often its id is there.
+-- Divides the gradient of each row by the number of times its id occurs.
 local function by_frequency(rows, ids, count)
   local n = tools.product(shape(ids))
   local often = nn.scatter_add(op.reshape(ids, {dims = {n}}), core.full({n, 1}, 1.0), count)
@@ -23,11 +23,11 @@ local function by_frequency(rows, ids, count)
   end)
 end
 
--- Rows of w (count, size) by ids; a row that pads gets no gradient.
+-- Rows of w (count, size) by ids; the padding row gets no gradient.
 local function rows_of(what, w, ids, o)
   local count = shape(w)[1]
   if tools.is_float(ids) then fail("%s: ids are integers, not %s", what, core.dtype(ids)) end
-  if #shape(w) ~= 2 then fail("%s: weight: wants (count, size), not %s", what, tostring(w)) end
+  if #shape(w) ~= 2 then fail("%s: weight: expected (count, size), got %s", what, tostring(w)) end
   local y = nn.gather(w, ids, 1)
   if o.scale_grad_by_freq then y = by_frequency(y, ids, count) end
   if o.max_norm then y = shortened(what, y, o.max_norm, o.norm_type) end
@@ -40,10 +40,11 @@ local function rows_of(what, w, ids, o)
   return op.where(nn.unsqueeze(pads, -1), op.stop_gradient(y), y), pads
 end
 
--- A row of parameter name.weight (count, size) for each id; normal of deviation 1. Integers below
--- count, of any shape. The row padding_index (from 0) gets no gradient. max_norm: a row whose norm
--- of order norm_type is above is shortened to it in the result; PyTorch shortens it in the table
--- too. scale_grad_by_freq: gradients are divided by how often their id is there.
+-- A row of parameter name.weight (count, size) for each id; initially normal with deviation 1. Ids
+-- are integers below count, of any shape. The row padding_index (from 0) gets no gradient.
+-- max_norm: rows with a larger norm, of order norm_type, are scaled down to it in the result;
+-- PyTorch changes the table, too. scale_grad_by_freq: gradients are divided by the number of times
+-- an id occurs.
 define([[embedding(ids: tensor, name: name, {count|num_embeddings: count,
        size|embedding_dim: count, padding_index|padding_idx: whole = nil, max_norm: number = nil,
        norm_type: number = 2, scale_grad_by_freq: boolean = false})]],
@@ -62,11 +63,11 @@ end)
 
 -- ---- bags -------------------------------------------------------------------------------------
 
--- Which of n ids are in which bag, (B, n): of a list or a tensor of where bags begin.
+-- The bag of each of n ids, (B, n), from a list or tensor of bag offsets.
 local function members(offsets, n, with_last)
   if not core.is_tensor(offsets) then
     if type(offsets) ~= "table" or #offsets == 0 then
-      fail("embedding_bag: offsets: wants a list of whole numbers, or a tensor of integers")
+      fail("embedding_bag: offsets: expected a list of whole numbers, or a tensor of integers")
     end
     for i, v in ipairs(offsets) do
       v = tools.whole("embedding_bag: offsets", v)
@@ -77,13 +78,13 @@ local function members(offsets, n, with_last)
     offsets = nn.tensor(offsets, {dtype = "i32"})
   end
   if tools.is_float(offsets) or #shape(offsets) ~= 1 then
-    fail("embedding_bag: offsets: wants integers (B), not %s %s", core.dtype(offsets),
+    fail("embedding_bag: offsets: expected integers (B), got %s %s", core.dtype(offsets),
          tostring(offsets))
   end
   local B = shape(offsets)[1]
   local bounds = with_last and offsets or nn.pad(offsets, {0, 1}, "constant", n)
   if with_last then B = B - 1 end
-  if B < 1 then fail("embedding_bag: offsets: there is no bag") end
+  if B < 1 then fail("embedding_bag: offsets: expected at least one bag") end
   local at = nn.index({1, n}, 2)
   local function bound(i) return nn.unsqueeze(nn.slice(bounds, 1, i, B + i - 1), 2) end
   return op.ge(at, bound(1)) & op.lt(at, bound(2))
@@ -92,14 +93,14 @@ end
 local function bags(ids, weight, o)
   local dims = shape(ids)
   if #dims ~= 2 and #dims ~= 1 or (#dims == 1) ~= (o.offsets ~= nil) then
-    fail("embedding_bag: wants ids (B, L), or (N) with offsets, not %s%s", tostring(ids),
+    fail("embedding_bag: expected ids (B, L), or (N) with offsets, got %s%s", tostring(ids),
          o.offsets and " with offsets" or "")
   end
   local rows, pads = rows_of("embedding_bag", weight, ids, o)
   if o.weights then
     if o.mode ~= "sum" then fail("embedding_bag: weights are for mode \"sum\"") end
     if table.concat(shape(o.weights), ",") ~= table.concat(dims, ",") then
-      fail("embedding_bag: weights: wants the shape of %s, not %s", tostring(ids),
+      fail("embedding_bag: weights: expected the shape of %s, got %s", tostring(ids),
            tostring(o.weights))
     end
     rows = rows * nn.unsqueeze(o.weights, -1)
@@ -118,11 +119,11 @@ local function bags(ids, weight, o)
   return op.where(op.gt(n, 0), reduce(nn.amax, -math.huge), 0.0)
 end
 
--- Rows for ids (B, L), of each of B bags one result (B, size): their mean, sum or largest elements;
--- an empty one is 0. Of ids (N) `offsets` says where each bag begins, and with include_last_offset
--- where the last one ends: a list, or integers (B). Rows of padding_index are in no bag; weights,
--- of the shape of ids, multiply rows of a sum. Parameter name.weight (count, size); other options
--- are embedding's.
+-- Reduces the rows of ids (B, L) to one result per bag (B, size): their mean, sum or maximum; an
+-- empty bag yields 0. For ids (N), `offsets` lists the start of each bag and, with
+-- include_last_offset, the end of the last one: a list, or integers (B). Rows of padding_index are
+-- excluded; weights, of the shape of ids, multiply the rows of a sum. Parameter name.weight (count,
+-- size); other options are embedding's.
 define([[embedding_bag(ids: tensor, name: name, {count|num_embeddings: count,
        size|embedding_dim: count, mode: mean/sum/max = mean, offsets: any = nil,
        weights|per_sample_weights: tensor = nil, include_last_offset: boolean = false,
@@ -130,7 +131,7 @@ define([[embedding_bag(ids: tensor, name: name, {count|num_embeddings: count,
        scale_grad_by_freq: boolean = false})]], "nn.EmbeddingBag", function(ids, o)
   return bags(ids, nn.param("weight", {o.count, o.size}, {"normal", 0, 1}), o)
 end)
--- Likewise, of weight (count, size).
+-- embedding_bag with the table weight (count, size).
 define_functional([[embedding_bag(ids: tensor, weight: tensor, offsets: any = nil,
                   {mode: mean/sum/max = mean, weights|per_sample_weights: tensor = nil,
                   include_last_offset: boolean = false, padding_index|padding_idx: whole = nil,

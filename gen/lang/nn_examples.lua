@@ -1,23 +1,22 @@
--- nn_examples.lua: where the examples of a batch are in a value, of the module `nn` (nn.lua):
--- followed from the inputs on by the class of each op.
---
--- A place is {axis, each}, the axis from 0: what has the coordinate c along it is of the example
--- c // each % batch, and made of that example alone. "none": made of no example; "mixed": elements
--- are made of several, or of one by a rule that is no place.
+-- nn_examples.lua: the positions of a batch's examples in a value, of the module `nn` (nn.lua):
+-- propagated from the inputs by the class of each op.
+-- A place is {axis, each}, the axis from 0: the element with coordinate c along it belongs to
+-- example c // each % batch and depends on that example only. "none": depends on no example;
+-- "mixed": elements depend on several, or the rule cannot be expressed as a place.
 local core = ...
 local shape, tools = core.shape, core.tools
 
--- Whole batches along the axis, from `begin` elements in on, are `count` long.
+-- Is the axis, from `begin` on for `count` elements, made of whole batches?
 local function keeps(p, begin, count, batch)
   local period = p.each * batch
   return begin % period == 0 and count % period == 0
 end
 
--- ---- moves: (place, node, input, dims of the result, which input) -> its place -----------------
+-- ---- moves: (place, node, input, dims of the result, input index) -> its place ------------------
 
 local moves = {}
 
--- A number of elements lies behind each step of the place, in any shape.
+-- A step of the place spans a fixed number of elements, whatever the shape.
 function moves.reshape(p, node, input, dims, _, batch)
   local old = shape(input)
   local step, behind = p.each * tools.product(old, p.axis + 2), 1
@@ -49,7 +48,7 @@ end
 
 function moves.roll(p, node) return node.dims[p.axis + 1] == 0 and p or "mixed" end
 
--- Behind inputs of whole batches, each of them made of examples or not.
+-- All inputs must consist of whole batches along the axis, whether they depend on examples or not.
 function moves.concat(p, node, input, dims, _, batch)
   if node.axis ~= p.axis then return p end
   for _, x in ipairs(node.inputs) do
@@ -58,7 +57,7 @@ function moves.concat(p, node, input, dims, _, batch)
   return p
 end
 
--- Rows, or elements of rows, at integers: where these come from another example than the row.
+-- Rows, or elements of rows, selected by integers: along the axis they may be of any example.
 function moves.gather(p, node, input, dims, i)
   if i == 2 then return {axis = p.axis + node.axis, each = p.each} end
   if p.axis == node.axis then return "mixed" end
@@ -70,7 +69,7 @@ function moves.along(p, node, input, dims, i)
   return (i == 2 or p.axis ~= node.axis) and p or "mixed"
 end
 
--- ---- classes: the same (CLASS) ------------------------------------------------------------------
+-- ---- op classes: as for moves -------------------------------------------------------------------
 
 local classes = {}
 
@@ -80,12 +79,13 @@ end
 
 function classes.reduce(p, node) return node.axes >> p.axis & 1 == 0 and p or "mixed" end
 
--- Of what lies before an element alone, which is no padding: that is behind all other examples.
+-- An element depends only on those before it, which exclude padding: that follows all other
+-- examples.
 function classes.scan(p, node, input, dims, _, batch)
   return (p.axis ~= node.axis or dims[p.axis + 1] == p.each * batch) and p or "mixed"
 end
 
--- Of rows that are added up by ids: of a batch, and of their elements, as they are.
+-- Rows added by ids keep the place if it is the batch, or among the elements of a row.
 function classes.scatter(p, node, _, _, i)
   local of_batch = #shape(node.inputs[1]) == 2 and p.axis == 0
   local of_element = i == 2 and p.axis == #shape(node.inputs[1])
@@ -95,7 +95,7 @@ end
 function classes.select(p, node) return p.axis ~= node.axis and p or "mixed" end
 
 function classes.window(p, node, input)
-  local i = p.axis - 1 -- of the two that windows go along
+  local i = p.axis - 1 -- one of the two window dimensions
   local one = i < 1 or node.kernel[i] == 1 and node.stride[i] == 1 and node.pad[i] == 0 and
       node.pad[i + 2] == 0
   return one and p or "mixed"
@@ -105,7 +105,7 @@ function classes.move(p, node, input, dims, i, batch)
   return moves[node.form](p, node, input, dims, i, batch)
 end
 
--- What an op makes of a place in its input i.
+-- The place of an op's result, given place p of its input i.
 local function behind(p, x, node, i, batch)
   if node.class == "contract" then
     local axis, each = core.follow(x, i, p.axis, p.each, batch)
@@ -115,7 +115,7 @@ local function behind(p, x, node, i, batch)
 end
 tools.place_behind = behind
 
--- The place of what is made of both.
+-- The place of a result of two inputs.
 local function both(a, b)
   if a == "none" or b == "mixed" then return b end
   if b == "none" or a == "mixed" then return a end
@@ -123,7 +123,7 @@ local function both(a, b)
 end
 tools.place_of_both = both
 
--- Where the examples are in x. known: the places of other values, by their ids.
+-- The place of the examples in x. known: the places of other values, by id.
 local function place_of(x, batch, known)
   local id, node = core.id(x), core.node(x)
   if known[id] then return known[id] end

@@ -1,5 +1,5 @@
--- nn_functional.lua: nn.functional, of the module `nn` (nn.lua): the layers with parameters as
--- functions of tensors, weights computed or given, by PyTorch's names; and all else that nn has.
+-- nn_functional.lua: nn.functional, of the module `nn` (nn.lua): layers as functions of tensors,
+-- with weights computed or given, under PyTorch's names; and all other functions of nn.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail = tools.fail
@@ -12,27 +12,27 @@ tools.define_functional = define_functional
 
 -- ---- convolutions -----------------------------------------------------------------------------
 
--- pad before each dimension, then behind each; "same" keeps the size, as PyTorch's.
+-- Padding before each dimension, then after each; "same" keeps the size, as PyTorch's.
 local function read_pad(what, o, rank, kernel)
   if o.pad ~= "same" then return table.move(o.pad, 1, 2 * rank, 1, {}) end
   local pad = {}
   for i = 1, rank do
-    if o.stride[i] ~= 1 then fail("%s: pad = \"same\" wants a stride of 1", what) end
+    if o.stride[i] ~= 1 then fail("%s: pad = \"same\": expected a stride of 1", what) end
     local all = o.dilation[i] * (kernel[i] - 1)
     pad[i], pad[rank + i] = all // 2, all - all // 2
   end
   return pad
 end
 
--- pad as F.pad has it: from the last dimension on.
+-- pad in F.pad's order: from the last dimension on.
 local function border(pad, rank)
   local list = {}
   for i = rank, 1, -1 do list[#list + 1], list[#list + 2] = pad[i], pad[rank + i] end
   return list
 end
 
--- Depth becomes channels: of each of D' places the elements of the kernel's depth, (N * D', C * KD,
--- H, W).
+-- Depth becomes channels: each of the D' output positions holds the kernel's depth slices, (N * D',
+-- C * KD, H, W).
 local function depth_as_channels(x, kd, stride, dilation, before, behind)
   local N, C, D, H, W = table.unpack(shape(x))
   x = nn.pad(x, {0, 0, 0, 0, before, behind})
@@ -53,7 +53,7 @@ end
 local function want_weight(what, rank, w)
   local of = shape(w)
   if #of == rank + 2 then return of end
-  fail("%s: weight: wants %d dimensions, not %s", what, rank + 2, tostring(w))
+  fail("%s: weight: expected %d dimensions, got %s", what, rank + 2, tostring(w))
 end
 
 -- x (N, C, ...), w (O, C / groups, kernel ...); o: stride, pad, dilation, groups, padding_mode.
@@ -84,7 +84,7 @@ function tools.convolve(what, rank, x, w, o)
   return op.permute(y, {dims = {0, 2, 1, 3, 4}})
 end
 
--- Elements of a dimension `stride` apart, 0 between them.
+-- Inserts stride - 1 zeros between the elements of a dimension.
 local function spread(x, axis, stride)
   if stride == 1 then return x end
   local dims = shape(x)
@@ -111,12 +111,12 @@ local function transposed_sizes(what, rank, x, kernel, o)
   return size
 end
 
--- x (N, C, ...), w (C, O / groups, kernel ...): the gradient of a convolution by its input;
--- o: stride, pad, output_pad, dilation, groups.
+-- x (N, C, ...), w (C, O / groups, kernel ...): transposed convolution; o: stride, pad, output_pad,
+-- dilation, groups.
 function tools.convolve_transposed(what, rank, x, w, o)
   local of = want_weight(what, rank, w)
   local size = transposed_sizes(what, rank, x, {table.unpack(of, 3)}, o)
-  local function two(v, weight, i, j) -- dimensions i and j; i = 0: of a height of 1
+  local function two(v, weight, i, j) -- dimensions i and j; i = 0: a height of 1
     local function both(values, other) return {i == 0 and other or values[i], values[j]} end
     local stride, pad, wide, extra = both(o.stride, 1), both(o.pad, 0), both(size, 1),
                                      both(o.output_pad, 0)
@@ -138,7 +138,7 @@ function tools.convolve_transposed(what, rank, x, w, o)
     local y = two(nn.unsqueeze(x, 3), nn.unsqueeze(w, 3), 0, 1)
     return op.reshape(y, {dims = {N, O, size[1]}})
   end
-  -- Each picture by all slices of the kernel; these are added up along depth where they lie.
+  -- Convolves each image with all slices of the kernel, then adds the results along depth (col2im).
   local kd = of[3]
   local flat = op.reshape(op.permute(x, {dims = {0, 2, 1, 3, 4}}), {dims = {N * D, C, H, W}})
   local y = two(flat, op.reshape(w, {dims = {of[1], of[2] * kd, of[4], of[5]}}), 2, 3)
@@ -159,7 +159,8 @@ local function with_bias(y, bias)
   return bias and y + tools.along(bias, #shape(y), 2) or y
 end
 
--- x (N, C, L), (N, C, H, W) or (N, C, D, H, W) by the filters weight (O, C / groups, kernel).
+-- Convolution of x (N, C, L), (N, C, H, W) or (N, C, D, H, W) with the filters weight (O, C /
+-- groups, kernel).
 define_functional([[conv{1,2,3}d(x: image#, weight: tensor, bias: tensor = nil, stride: each# = 1,
                   pad|padding: padding# = 0, dilation: each# = 1, groups: count = 1)]], "F.conv#d",
                   function(rank)
@@ -168,10 +169,10 @@ define_functional([[conv{1,2,3}d(x: image#, weight: tensor, bias: tensor = nil, 
     return with_bias(tools.convolve("conv" .. rank .. "d", rank, x, w, o), bias)
   end
 end)
--- A convolution of (T, N, C) along T, by the filters weight (kernel, C, O), with a bias (O).
+-- Convolution of (T, N, C) along T, with the filters weight (kernel, C, O) and a bias (O).
 define_functional([[conv_tbc(x: tensor, weight: tensor, bias: tensor, pad: amount = 0)]],
                   "F.conv_tbc", function(x, w, bias, pad)
-  if #shape(x) ~= 3 then fail("conv_tbc: wants (T, N, C), not %s", tostring(x)) end
+  if #shape(x) ~= 3 then fail("conv_tbc: expected (T, N, C), got %s", tostring(x)) end
   want_weight("conv_tbc", 1, w)
   local y = nn.functional.conv1d(op.permute(x, {dims = {1, 2, 0}}),
                                  op.permute(w, {dims = {2, 1, 0}}), bias, {pad = pad})
@@ -188,7 +189,7 @@ define_functional("upsample_bilinear(x: image2, {size: any = nil, scale|scale_fa
   return nn.interpolate(x, {size = o.size, scale = o.scale, mode = "bilinear",
                             align_corners = true})
 end)
--- The gradient of a convolution, by the filters weight (C, O / groups, kernel).
+-- Transposed convolution with the filters weight (C, O / groups, kernel).
 define_functional([[conv_transpose{1,2,3}d(x: image#, weight: tensor, bias: tensor = nil,
                   stride: each# = 1, pad|padding: border# = 0,
                   output_pad|output_padding: border# = 0, groups: count = 1,
@@ -213,15 +214,15 @@ define_functional("bilinear(x1: tensor, x2: tensor, weight: tensor, bias: tensor
   local function sizes(v, n) return table.concat(shape(v), ", ", 1, #shape(v) - (n or 0)) end
   local a, b, w = shape(x1), shape(x2), shape(weight)
   if #a == 0 or #a ~= #b or sizes(x1, 1) ~= sizes(x2, 1) then
-    fail("bilinear: wants (..., in1) and (..., in2), not %s and %s", tostring(x1), tostring(x2))
+    fail("bilinear: expected (..., in1) and (..., in2), got %s and %s", tostring(x1), tostring(x2))
   end
   if #w ~= 3 or w[2] ~= a[#a] or w[3] ~= b[#b] then
-    fail("bilinear: weight: wants (out, %d, %d), not %s", a[#a], b[#b], tostring(weight))
+    fail("bilinear: weight: expected (out, %d, %d), got %s", a[#a], b[#b], tostring(weight))
   end
   local y = nn.einsum("...i,oij,...j->...o", x1, weight, x2)
   return bias and y + bias or y
 end)
--- x below 0 times weight: one, or one for each channel.
+-- Leaky relu with the slope weight: one number, or one per channel.
 define_functional("prelu(x: tensor, weight: tensor)", "F.prelu", function(x, weight)
   if tools.product(shape(weight)) ~= 1 then
     tools.want_sizes("prelu", {shape(x)[2] or 1}, {weight = weight})

@@ -1,11 +1,12 @@
--- nn_grad.lua: derivatives, of the module `nn` (nn.lua): reverse mode over the ops of a model, by
--- the rule of each map's row (ops.lua) and the rules of the other classes below. What it makes are
--- ops like any others: they are fused with the rest, and can be differentiated again.
+-- nn_grad.lua: derivatives, of the module `nn` (nn.lua): reverse-mode differentiation of a model's
+-- ops, by the `grad` of each map's row (ops.lua) and the rules below for other classes. The
+-- gradients are ordinary ops: they are fused with the rest and can be differentiated again.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, tensor = tools.fail, tools.tensor
 
--- What `grad` of a row says of tensors: ops, whose comparisons are 1 or 0 as those of numbers are.
+-- Lets a row's `grad` run on tensors by calling ops; comparisons give 1 or 0 as floats, as on
+-- numbers.
 function on_tensors(code, ...)
   local y = op[code](...)
   return core.dtype(y) == "bool" and y:to("f32") or y
@@ -21,13 +22,13 @@ end
 
 local function is_row(x, y) return not same_shape(shape(x), shape(y)) end -- it broadcasts to y
 
--- g in the shape of x, along which it is the same.
+-- g expanded to the shape of x, over the axes that were reduced.
 local function expanded(g, x)
   local dims = shape(x)
   return same_shape(shape(g), dims) and g or op.mul(g, core.full(dims, 1))
 end
 
--- The gradient of x from that of what x was broadcast to: summed over what is broadcast.
+-- The gradient of x from that of x broadcast: summed over the broadcast dimensions.
 local function unbroadcast(g, x)
   local from, to, axes = shape(g), shape(x), 0
   for i, d in ipairs(from) do
@@ -38,7 +39,7 @@ local function unbroadcast(g, x)
 end
 tools.unbroadcast = unbroadcast
 
-local function turned(x) -- the last two dimensions exchanged
+local function turned(x) -- the last two dimensions transposed
   local dims, n = {}, #shape(x)
   for i = 1, n do dims[i] = i - 1 end
   dims[n - 1], dims[n] = n - 1, n - 2
@@ -46,11 +47,11 @@ local function turned(x) -- the last two dimensions exchanged
 end
 
 -- ---- rules, by op: (g, node, y, x...) -> the gradient of each input -----------------------------
--- g has the shape of y. What that of a map gives is summed over what was broadcast, as by its row.
+-- g has the shape of y. Gradients of a map are then summed over broadcast dimensions.
 
 local rules = {}
 
--- Of one value either way, as nn.expand has it: all of g.
+-- where(c, a, a), used by nn.expand: the whole gradient goes to a.
 function rules.where(g, node, y, c, a, b)
   if core.id(a) == core.id(b) then return nil, g end
   return node.grad(g, y, c, a, b)
@@ -65,8 +66,8 @@ function rules.reduce_var(g, node, y, x)
   local mean = op.reduce_mean(x, {axes = node.axes})
   return rules.reduce_mean(g, node, y, x) * ((x - mean) * 2.0)
 end
--- The product of the others: where one is 0, of it alone it is not. Zeros stand in it as factors,
--- up to two of them, since what they are multiplied with are its derivatives by them.
+-- The product of the other elements: y / x, except at a zero. Up to two zeros of a row stay in it
+-- as factors, because the derivative by them is the product of the others.
 function rules.reduce_prod(g, node, y, x)
   local zero = op.eq(x, 0.0)
   local zeros = op.reduce_sum(zero:to("f32"), {axes = node.axes})
@@ -78,23 +79,24 @@ function rules.reduce_prod(g, node, y, x)
   return g * (product * op.where(zero, at_zero, beside))
 end
 function rules.reduce_lse(g, node, y, x) return g * op.exp(x - y) end
--- Of exp(x - largest): the largest is taken for a constant, as in softmax, where it cancels out.
+-- reduce_expsum sums exp(x - max): max is treated as constant, as in softmax, where it cancels out.
 function rules.reduce_expsum(g, node, y, x)
   return g * op.exp(x - op.stop_gradient(op.reduce_most(x, {axes = node.axes})))
 end
-local function extreme(g, node, y, x) -- shared by all that are equal to it, as torch.amax has it
+local function extreme(g, node, y, x) -- shared by all elements equal to it, as in torch.amax
   local chosen = op.eq(x, y):to("f32")
   return g * chosen / op.reduce_sum(chosen, {axes = node.axes})
 end
 rules.reduce_max, rules.reduce_min = extreme, extreme
--- Of each element and those behind it: the sum of all without that of those in front of it would
--- be nothing but rounding where they are large.
+-- The sum of each element and all after it. Computed as total minus prefix sum it would lose its
+-- digits where the prefix is large.
 local function sum_behind(g, axis)
   return nn.flip(op.scan_sum(nn.flip(g, axis + 1), {axis = axis}), axis + 1)
 end
 function rules.scan_sum(g, node) return sum_behind(g, node.axis) end
--- Each product up to the first 0 of a row holds x once. That 0 is in all behind it, whose products
--- without it are 0 from the next one on; what stands behind it counts for nothing.
+-- Products up to the first 0 of a row contain x once: y / x. The first 0 is a factor of all
+-- products from it on; they are 0 without it from the next zero on. Elements after it have gradient
+-- 0.
 function rules.scan_prod(g, node, y, x)
   local along = {axis = node.axis}
   local zero = op.eq(x, 0.0)
@@ -105,8 +107,8 @@ function rules.scan_prod(g, node, y, x)
   local at_zero = sum_behind(op.where(op.eq(zeros, 0), 0.0, g * others), node.axis)
   return op.where(first, at_zero, op.where(zero, 0.0, before))
 end
--- Of y = scan_lse(x): exp(-y_j) times the sum of g_i exp(x_i), i up to j. g above 0 and below it
--- are summed apart, by their logarithms: exp(-y) may leave the range of floats.
+-- y = scan_lse(x): exp(-y_j) times the sum of g_i exp(x_i), i up to j. Positive and negative g are
+-- summed separately, by their logarithms, since exp(-y) may overflow.
 local lse_behind
 local function lse_before(g, x, y, axis)
   local function part(size) return op.exp(op.scan_lse(op.log(size) + x, {axis = axis}) - y) end
@@ -116,14 +118,14 @@ local function lse_before(g, x, y, axis)
     return behind, g * behind, -h * sums
   end)
 end
--- exp(x_i) times the sum of g_j exp(-y_j), j from i on: the same of what runs the other way.
+-- exp(x_i) times the sum of g_j exp(-y_j), j from i on: lse_before on reversed sequences.
 function lse_behind(g, x, y, axis)
   local function back(v) return nn.flip(v, axis + 1) end
   return back(lse_before(back(g), -back(y), -back(x), axis))
 end
 function rules.scan_lse(g, node, y, x) return lse_behind(g, x, y, node.axis) end
 
-local function as_matrix(x) -- all but the last dimension as one
+local function as_matrix(x) -- all dimensions except the last as one
   local dims, rows = shape(x), 1
   for i = 1, #dims - 1 do rows = rows * dims[i] end
   return op.reshape(x, {dims = {rows, dims[#dims]}})
@@ -139,8 +141,8 @@ local function is_turned(x)
   return true
 end
 
--- A matrix that all of a batch share has one product over all rows. That of a turned one is made as
--- it was before it was turned: by rows of what it is stored in.
+-- A matrix shared by a batch needs one product over all rows. The gradient of a transposed matrix
+-- is computed for the untransposed one, then transposed: row by row as it is stored.
 function rules.matmul(g, node, y, a, b)
   local of_a = unbroadcast(op.matmul(g, turned(b)), a)
   if #shape(b) > 2 and is_turned(b) then
@@ -171,9 +173,9 @@ function rules.window_sum(g, node, y, x)
                                   groups = dims[2], size = image(x)})
 end
 
--- The `back`-th last window that may cover each place along dimension i of the image: its number,
--- kept within bounds, which of the window's elements the place is, and whether it is one, all along
--- `axis`.
+-- The `back`-th last window that may cover each position along dimension i of the image: its
+-- number, clamped, the index of the position within the window, and whether the window covers it,
+-- all along `axis`.
 local function covering(node, i, size, count, back, axis)
   local place, dims = nil, {1, 1, 1, 1}
   dims[axis] = size
@@ -189,13 +191,13 @@ local function covering(node, i, size, count, back, axis)
   return op.reshape(op.min(op.max(window, 0), count - 1), {dims = {size}}), within, covers
 end
 
--- To the first of the largest elements of each window, as torch has it; those that are the largest
--- of several get from all of them.
+-- The gradient goes to the first of the largest elements of each window, as in torch; an element
+-- that is the largest of several windows gets the sum.
 function rules.window_max(g, node, y, x)
   local k, dims, out = node.kernel, shape(x), shape(y)
   local sum
   local best = tools.largest_of_windows(x, node)
-  if k[1] * k[2] <= 256 then best = nn.to(best, "u8") end -- few bytes where it is kept
+  if k[1] * k[2] <= 256 then best = nn.to(best, "u8") end -- one byte each, if it is stored
   best = op.reshape(best, {dims = out})
   for a = 0, (k[1] - 1) * node.dilation[1] // node.stride[1] do
     local row, own_row, in_row = covering(node, 1, dims[3], out[3], a, 3)
@@ -240,7 +242,7 @@ function rules.concat(g, node, y, ...)
   end
   return table.unpack(parts)
 end
--- Rows of x by ids: each row's gradients are added up.
+-- Rows of x by ids: the gradients of equal ids are added.
 function rules.gather(g, node, y, x, ids)
   local dims, axis, count = shape(x), node.axis + 1, 1
   local first, rest = {}, {}
@@ -259,7 +261,7 @@ function rules.gather(g, node, y, x, ids)
   for i = 1, #dims do back[i] = i < axis and i + 1 or i == axis and 1 or i end
   return nn.permute(sums, back)
 end
--- Each row has the gradient of the place that it is added to.
+-- Each row gets the gradient of the position that it is added to.
 function rules.scatter_sum(g, node, y, ids)
   local of, count = shape(ids), node.count
   local inside = op.le(0, ids) & op.lt(ids, count)
@@ -270,7 +272,7 @@ function rules.scatter_sum(g, node, y, ids)
   if wide then inside = nn.unsqueeze(inside, -1) end
   return nil, op.where(inside, op.gather(op.reshape(g, {dims = flat}), places, {axis = 0}), 0.0)
 end
--- The element of its own row that each id names.
+-- The gradient goes to the element of its row that each id names.
 function rules.take_along(g, node, y, x, ids)
   local wide, axis = shape(ids), node.axis + 1
   if tools.many_pairs(wide[axis], shape(x)[axis]) then
@@ -278,7 +280,7 @@ function rules.take_along(g, node, y, x, ids)
     local sums = tools.scatter_rows(places, of_places, shape(x)[axis])
     return nn.movedim(sums, -1, axis)
   end
-  if wide[axis] == 1 then -- ids and g stand beside the elements of x as they are
+  if wide[axis] == 1 then -- ids and g broadcast along the elements of x
     local at = {}
     for i = 1, #wide do at[i] = i == axis and shape(x)[axis] or 1 end
     return op.mul(g, op.eq(ids, nn.index(at, axis)):to("f32"))
@@ -293,8 +295,8 @@ end
 
 -- ---- the walk -----------------------------------------------------------------------------------
 
--- The gradients of a map's inputs, by its row. What an input has of several of its places is added
--- up before it is summed over what was broadcast: one sum.
+-- The gradients of a map's inputs, by its row. Contributions of an input used several times are
+-- added before the broadcast reduction, so that there is one reduction.
 local function of_map(g, node, y, inputs)
   local rule = rules[node.op]
   if not rule and not node.grad then return nil end
@@ -314,21 +316,21 @@ local function of_map(g, node, y, inputs)
   return given
 end
 
--- That of what a reduction of the model's own reduces, by its row.
+-- The gradient of the input of a model-defined reduction, by its row.
 local function of_reduction(g, node, y, x)
   local given = node.grad(g, y, x)
   return given and unbroadcast(expanded(given, x), x)
 end
 
-local own_rules = {} -- of nn.custom_gradient, by id
+local own_rules = {} -- by nn.custom_gradient, by id
 
 local function of_rule(g, node)
   local given = table.pack(node.rule(g))
   for i, x in ipairs(node.inputs) do
     local g = given[i]
     if g and not core.is_tensor(g) then
-      core.fail(string.format("custom_gradient: the rule gives %s for input %d: wants a tensor " ..
-                              "for each input, or nil, as in return a, b", tools.said(g), i),
+      core.fail(string.format("custom_gradient: the rule returns %s for input %d: expected a " ..
+                              "tensor for each input, or nil, as in return a, b", tools.said(g), i),
                 node.rule)
     end
     if g and not same_shape(shape(g), shape(x)) then
@@ -346,11 +348,11 @@ local function of_node(g, node)
   return rule and table.pack(rule(g, node, node.tensor, table.unpack(node.inputs)))
 end
 
--- All that `loss` is made of and that depends on one of `wanted`, the last first; by id.
+-- The nodes that `loss` depends on and that depend on one of `wanted`, last first; by id.
 local function reached(loss, wanted)
   local depends, order, seen = {}, {}, {}
   for _, x in ipairs(wanted) do depends[core.id(x)] = true end
-  local function visit(x) -- without recursion: models are deep
+  local function visit(x) -- iterative: models are deep
     local stack = {{x, 0}}
     while #stack > 0 do
       local top = stack[#stack]
@@ -381,11 +383,11 @@ end
 
 local function differentiable(x) return core.dtype(x):find("f") ~= nil end
 
--- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and,
--- for each, whether it does.
+-- The gradients of the loss for a list of tensors, zeros where it does not depend on one; and, for
+-- each, whether it does.
 local function gradients(loss, list)
   if type(list) ~= "table" or #list == 0 then
-    fail("grad: wants a tensor, or a list of them, after the loss")
+    fail("grad: expected a tensor, or a list of them, after the loss")
   end
   for _, x in ipairs(list) do
     if not differentiable(tensor("grad", x)) then
@@ -395,7 +397,7 @@ local function gradients(loss, list)
   local count = 1
   for _, d in ipairs(shape(tensor("grad", loss))) do count = count * d end
   if count ~= 1 or not differentiable(loss) then
-    fail("grad: the loss has one element, as loss:mean() does, not %s", tostring(loss))
+    fail("grad: the loss must have one element (use loss:mean()), got %s", tostring(loss))
   end
   local order, nodes = reached(loss, list)
   local grads, result = {[core.id(loss)] = core.full(shape(loss), 1)}, {}
@@ -417,7 +419,7 @@ local function gradients(loss, list)
         if given and given[i] and needed then
           grads[input] = grads[input] and grads[input] + given[i] or given[i]
         elseif needed and not given and not node.stops then
-          fail("grad: %s has no gradient; nn.stop_gradient leaves it out", node.op)
+          fail("grad: %s has no gradient; nn.stop_gradient excludes it", node.op)
         end
       end
     end
@@ -432,34 +434,35 @@ local function gradients(loss, list)
 end
 tools.gradients = gradients
 
--- grad(loss, wanted): the gradient of a loss of one element by each tensor of the list `wanted` (or
--- by one tensor): a list (or one) of the same shapes, zeros where the loss does not depend on it.
--- As torch.autograd.grad.
+-- grad(loss, wanted): the gradients of a one-element loss for the tensors of the list `wanted` (or
+-- for one tensor): a list (or one tensor) of the same shapes, zeros where the loss does not depend
+-- on it. As torch.autograd.grad.
 function nn.grad(loss, wanted)
   if core.is_tensor(wanted) then return gradients(loss, {wanted})[1] end
   return (gradients(loss, wanted))
 end
 
--- custom_gradient(y, inputs, rule): y, whose gradient by the tensors of the list `inputs`, of which
--- it is made, nn.grad takes from rule(g), one for each of them and of its shape, or nil; g has the
--- shape of y. What rule computes is differentiated like anything else. As torch.autograd.Function.
+-- custom_gradient(y, inputs, rule): y, with a custom gradient for the tensors of the list `inputs`
+-- from which it is computed: nn.grad calls rule(g), where g has the shape of y; it returns one
+-- gradient per input, of its shape, or nil. Its ops can be differentiated like any others. As
+-- torch.autograd.Function.
 function nn.custom_gradient(y, inputs, rule)
   if type(inputs) ~= "table" or type(rule) ~= "function" then
-    fail("custom_gradient: wants a tensor, a list of tensors and a function, not %s and %s",
+    fail("custom_gradient: expected a tensor, a list of tensors and a function, got %s and %s",
          tools.said(inputs), tools.said(rule))
   end
   own_rules[core.id(tensor("custom_gradient", y))] = {inputs = inputs, rule = rule}
   return y
 end
 
--- x, which nn.grad takes for a constant.
+-- x, treated as a constant by nn.grad.
 tools.define_here("stop_gradient|detach(x: tensor)", "Tensor.detach", function(x)
   return op.stop_gradient(x)
 end)
 
--- parameters(patterns): all parameters made so far that are trained, a list in the order of the
--- model: without those of nn.buffer. patterns: only those of these names, or of these layers: "d",
--- "*.bias", or a list of such.
+-- parameters(patterns): all trained parameters created so far, a list in the order of the model,
+-- without nn.buffer's. patterns: only those with these names, or of these layers: "d", "*.bias", or
+-- a list of such.
 function nn.parameters(patterns)
   local list = {}
   for _, p in ipairs(core.parameters()) do

@@ -1,12 +1,12 @@
--- nn_heads.lua: multi-head attention, of the module `nn` (nn.lua), with the parameter names and
--- shapes of PyTorch's, so that its state dicts load unchanged.
+-- nn_heads.lua: multi-head attention, of the module `nn` (nn.lua), with PyTorch's parameter names
+-- and shapes, so that its state dicts load unchanged.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define = tools.fail, tools.define
 
--- ---- attention of any number of batches -------------------------------------------------------
+-- ---- attention with any number of batch dimensions ----------------------------------------------
 
--- The sizes in front of the last three of each tensor, as they broadcast; nil: they do not.
+-- The broadcast sizes of the dimensions before the last three; nil if they do not broadcast.
 local function batches_of(list)
   local all, most = {}, 0
   for _, x in ipairs(list) do most = math.max(most, #shape(x) - 3) end
@@ -22,7 +22,7 @@ local function batches_of(list)
   return all
 end
 
--- x (..., H, L, E) as (product of batches, heads or H, L, E), each element as often as that wants.
+-- x (..., H, L, E) as (product of batches, heads or H, L, E), expanded as needed.
 local function four(x, batches, heads)
   local dims = shape(x)
   local wide = table.move(batches, 1, #batches, 1, {})
@@ -37,7 +37,7 @@ end
 
 local function sdpa_fails(text, ...) fail("scaled_dot_product_attention: " .. text, ...) end
 
--- A mask that broadcasts to (..., H, N, M), as nn.attention takes it.
+-- A mask that broadcasts to (..., H, N, M), in nn.attention's form.
 local function masks_batches(mask, batches, list)
   if #shape(mask) < 4 or #batches < 2 then return mask end
   local own, with = batches_of{mask}, batches_of{mask, table.unpack(list)}
@@ -49,8 +49,8 @@ local function masks_batches(mask, batches, list)
   return four(mask, whole and batches or own)
 end
 
--- softmax(q @ k^T * scale + mask) @ v of (..., L, E); mask: bools, true is seen, or floats, which
--- are added.
+-- softmax(q @ k^T * scale + mask) @ v of (..., L, E); mask: bools, true is visible, or floats,
+-- which are added.
 define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: tensor,
        mask|attn_mask: tensor = nil, {dropout|dropout_p: chance = 0,
        causal|is_causal: boolean = false, scale: number = nil})]],
@@ -58,7 +58,7 @@ define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: t
   local list, rank = {q, k, v}, 0
   for _, x in ipairs(list) do
     rank = math.max(rank, #shape(x))
-    if #shape(x) < 2 then sdpa_fails("wants (..., L, E), not %s", tostring(x)) end
+    if #shape(x) < 2 then sdpa_fails("expected (..., L, E), got %s", tostring(x)) end
   end
   local batches = batches_of(list)
   if not batches then
@@ -66,7 +66,7 @@ define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: t
                tostring(k), tostring(v))
   end
   local given = {scale = o.scale, causal = o.causal or nil}
-  -- PyTorch's mask begins at the first key
+  -- PyTorch's causal mask is aligned to the first key
   if o.causal and shape(q)[#shape(q) - 1] ~= shape(k)[#shape(k) - 1] then
     given.causal = nil
     given.keep = function(at) return op.le(at.key, at.query) end
@@ -99,7 +99,7 @@ local function same_sizes(x, sizes)
   return table.concat(shape(x), ",") == table.concat(sizes, ",")
 end
 
--- The query, key and value (N, L, E), multiplied by their weights, with their biases.
+-- Projects query, key and value (N, L, E) by their weights and biases.
 local function projected(q, k, v, own, bias)
   local E = shape(q)[3]
   local bound = math.sqrt(6 / (4 * E))
@@ -123,8 +123,8 @@ local function projected(q, k, v, own, bias)
       linear(v, weights[3], biases[3])
 end
 
--- A mask of PyTorch's, bools that hide or floats that are added, joined to what nn.attention is
--- given; the last `more` keys are always seen.
+-- Adds a PyTorch mask, bools that hide or floats that are added, to nn.attention's options; the
+-- last `more` keys are always visible.
 local function add_mask(given, mask, more)
   local hides = not tools.is_float(mask)
   if more > 0 then
@@ -155,7 +155,7 @@ local function masks(o, N, L, S, more)
     if same_sizes(mask, of_heads) then
       mask = op.reshape(mask, {dims = {N, o.heads, L, S}})
     elseif not same_sizes(mask, {L, S}) then
-      fail("%s: mask: wants (%d, %d) or (%s), not %s", what, L, S, table.concat(of_heads, ", "),
+      fail("%s: mask: expected (%d, %d) or (%s), got %s", what, L, S, table.concat(of_heads, ", "),
            tostring(mask))
     end
     add_mask(given, mask, more)
@@ -163,7 +163,7 @@ local function masks(o, N, L, S, more)
   if o.key_padding_mask then
     local mask = o.key_padding_mask
     if not same_sizes(mask, {N, S}) then
-      fail("%s: key_padding_mask: wants (%d, %d), not %s", what, N, S, tostring(mask))
+      fail("%s: key_padding_mask: expected (%d, %d), got %s", what, N, S, tostring(mask))
     end
     add_mask(given, op.reshape(mask, {dims = {N, 1, 1, S}}), more)
   end
@@ -175,7 +175,7 @@ end
 
 local function check_sizes(q, k, v, o)
   local what, E = "multi_head_attention", shape(q)[3]
-  if E == 0 then fail("%s: wants features, not %s", what, tostring(q)) end
+  if E == 0 then fail("%s: expected features, got %s", what, tostring(q)) end
   if E % o.heads ~= 0 then fail("%s: heads = %d does not divide %d", what, o.heads, E) end
   for name, of in pairs{kdim = k, vdim = v} do
     if o[name] and o[name] ~= shape(of)[3] then
@@ -185,7 +185,7 @@ local function check_sizes(q, k, v, o)
   end
 end
 
--- Keys and values with those that every query sees besides: a learned one, and zeros.
+-- Keys and values with those that every query sees in addition: a learned one, and zeros.
 local function with_more(k, v, o)
   local N, _, E = table.unpack(shape(k))
   local function joined(x, one) return nn.concat({x, nn.expand(one, {N, 1, E})}, 2) end
@@ -201,7 +201,7 @@ local function with_more(k, v, o)
   return k, v
 end
 
--- Of (N, L, E).
+-- Multi-head attention of (N, L, E).
 local function of_batch(q, k, v, own, o)
   check_sizes(q, k, v, o)
   local N, L, E = table.unpack(shape(q))
@@ -222,15 +222,14 @@ local function of_batch(q, k, v, own, o)
   return out, weights
 end
 
--- Attention of `heads` heads of x (queries) over key and value, by default x itself; (L, N, E), or
--- (N, L, E) with batch_first, or (L, E). key_padding_mask (N, S), mask (L, S) or (N * heads, L, S):
--- bools, true is hidden, or floats, added; a query that sees no key gives zeros. need_weights: a
--- second result (N, L, S), the mean over heads of what values are weighed by, or with
--- average_attn_weights = false (N, heads, L, S). add_bias_kv: a further key and value, parameters
--- name.bias_k, bias_v (1, 1, E); add_zero_attn: further ones of zeros; masks hide neither.
+-- Attention with `heads` heads of the queries x over key and value, by default x; (L, N, E), or (N,
+-- L, E) with batch_first, or (L, E). key_padding_mask (N, S), mask (L, S) or (N * heads, L, S):
+-- bools, true is hidden, or floats, added; a query that sees no key yields zeros. need_weights: a
+-- second result (N, L, S), the attention probabilities averaged over heads, or with
+-- average_attn_weights = false (N, heads, L, S). add_bias_kv: a learned extra key and value,
+-- parameters name.bias_k, bias_v (1, 1, E); add_zero_attn: extra zeros; masks hide neither.
 -- Parameters name.in_proj_weight (3E, E), in_proj_bias (3E), out_proj.weight (E, E), out_proj.bias
--- (E); of keys and values of other sizes, kdim and vdim, q_proj_weight, k_proj_weight,
--- v_proj_weight.
+-- (E); with other key and value sizes, kdim and vdim, q_proj_weight, k_proj_weight, v_proj_weight.
 define([[multi_head_attention(x|query: tensor, name: name, {heads|num_heads: count,
        key: tensor = nil, value: tensor = nil, bias: boolean = true,
        batch_first: boolean = false, dropout: chance = 0, mask|attn_mask: tensor = nil,
@@ -241,7 +240,7 @@ define([[multi_head_attention(x|query: tensor, name: name, {heads|num_heads: cou
        "nn.MultiheadAttention", function(x, o)
   local rank, key, value = #shape(x), o.key or x, o.value or o.key or x
   if rank ~= 2 and rank ~= 3 or #shape(key) ~= rank or #shape(value) ~= rank then
-    fail("multi_head_attention: wants (L, N, E) or (L, E), not %s%s", tostring(x),
+    fail("multi_head_attention: expected (L, N, E) or (L, E), got %s%s", tostring(x),
          o.key and " with key " .. tostring(key) or "")
   end
   local own = not o.key and not o.value

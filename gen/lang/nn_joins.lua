@@ -1,13 +1,13 @@
--- nn_joins.lua: several tensors as one, and what is made of each with each, of the module `nn`
--- (nn.lua): moves, which become index arithmetic in the kernels that read them.
+-- nn_joins.lua: concatenation, and combinations of elements, of the module `nn` (nn.lua): data
+-- movement, which becomes index arithmetic in the kernels that read the results.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, product = tools.fail, tools.define, tools.product
 
--- ---- beside each other ------------------------------------------------------------------------
+-- ---- concatenation ------------------------------------------------------------------------------
 
--- As operators take their operands: bools beside integers, and both beside floats, become such, and
--- floats of 16 bits beside others f32.
+-- Type promotion as for operators: bools with integers become integers, both with floats become
+-- floats, and 16-bit floats of different types f32.
 local kind_of = {bool = 0, u8 = 1, i32 = 1, i64 = 1}
 local function of_one_kind(list)
   local kind, dtype = -1, nil
@@ -23,14 +23,14 @@ local function of_one_kind(list)
   end
   return joined
 end
--- Joined along `axis`, by default 2, the channels; of several dtypes as the one that operators make
--- of them.
+-- Concatenates along `axis`, by default 2, the channels; different dtypes are promoted as by
+-- operators.
 define("concat|cat|concatenate(tensors: tensors, axis: whole = 2)",
        "torch.cat", function(list, axis)
   axis = tools.axis("concat", #shape(list[1]) == 1 and axis == 2 and 1 or axis, list[1])
   if #list == 1 then return list[1] end
   list = of_one_kind(list)
-  local most = 64 -- of one kernel; more become several, which write beside each other
+  local most = 64 -- limit of one kernel; several kernels write parts of one output
   while #list > most do
     local joined = {}
     for i = 1, #list, most do
@@ -45,7 +45,7 @@ define("concat|cat|concatenate(tensors: tensors, axis: whole = 2)",
   args[#args + 1] = {axis = axis - 1}
   return op.concat(table.unpack(args))
 end)
--- Joined along a new axis, which becomes the one given.
+-- Stacks along a new axis, which becomes the one given.
 define("stack(tensors: tensors, axis: whole = 1)", "torch.stack", function(list, axis)
   local first, rows = list[1], {}
   local at = axis > 0 and axis or #shape(first) + 2 + axis
@@ -57,16 +57,16 @@ define("stack(tensors: tensors, axis: whole = 1)", "torch.stack", function(list,
   end
   return nn.concat(rows, at)
 end)
--- Beside each other: along axis 2, vectors along axis 1.
+-- Concatenates along axis 2, vectors along axis 1.
 define("hstack(tensors: tensors)", "torch.hstack", function(list)
   return nn.concat(list, #shape(list[1]) == 1 and 1 or 2)
 end)
--- Below each other: along axis 1, vectors as rows.
+-- Concatenates along axis 1, vectors as rows.
 define("vstack|row_stack(tensors: tensors)", "torch.vstack", function(list)
   for i, x in ipairs(list) do if #shape(x) == 1 then list[i] = nn.unsqueeze(x, 1) end end
   return nn.concat(list, 1)
 end)
--- Along axis 3, matrices as (N, M, 1).
+-- Concatenates along axis 3, matrices as (N, M, 1).
 define("dstack(tensors: tensors)", "torch.dstack", function(list)
   for i, x in ipairs(list) do
     if #shape(x) == 1 then x = nn.unsqueeze(x, 1) end
@@ -74,18 +74,18 @@ define("dstack(tensors: tensors)", "torch.dstack", function(list)
   end
   return nn.concat(list, 3)
 end)
--- As columns: vectors as (N, 1), matrices along axis 2.
+-- Concatenates columns: vectors as (N, 1), matrices along axis 2.
 define("column_stack(tensors: tensors)", "torch.column_stack", function(list)
   for i, x in ipairs(list) do
     if #shape(x) < 2 then list[i] = op.reshape(x, {dims = {product(shape(x)), 1}}) end
   end
   return nn.concat(list, 2)
 end)
--- Matrices along the diagonal of one, 0 elsewhere; vectors and numbers are rows.
+-- A block-diagonal matrix, 0 elsewhere; vectors and numbers are rows.
 define("block_diag(tensors: tensors)", "torch.block_diag", function(list)
   local columns, before = 0, 0
   for i, x in ipairs(list) do
-    if #shape(x) > 2 then fail("block_diag: wants matrices, not %s", tostring(x)) end
+    if #shape(x) > 2 then fail("block_diag: expected matrices, got %s", tostring(x)) end
     list[i] = nn.atleast_2d(x)
     columns = columns + shape(list[i])[2]
   end
@@ -99,8 +99,8 @@ end)
 
 -- ---- of equal shapes --------------------------------------------------------------------------
 
--- x with dimensions of size 1 added until it has so many: a vector is a row of a matrix, a matrix
--- becomes (N, M, 1).
+-- x with dimensions of size 1 added up to a rank: a vector becomes a row of a matrix, a matrix (N,
+-- M, 1).
 define("atleast_{1,2,3}d(x: tensor)", "torch.atleast_#d", function(rank)
   return function(x)
     local dims = shape(x)
@@ -110,7 +110,7 @@ define("atleast_{1,2,3}d(x: tensor)", "torch.atleast_#d", function(rank)
     return op.reshape(x, {dims = dims})
   end
 end)
--- Each tensor expanded to the shape that all broadcast to: as many results.
+-- Expands the tensors to the shape that all broadcast to: as many results.
 define("broadcast_tensors(tensors: tensors)", "torch.broadcast_tensors", function(list)
   local dims = {}
   for _, x in ipairs(list) do
@@ -129,10 +129,10 @@ define("broadcast_tensors(tensors: tensors)", "torch.broadcast_tensors", functio
   return table.unpack(list)
 end)
 
--- ---- each with each ---------------------------------------------------------------------------
+-- ---- all combinations ---------------------------------------------------------------------------
 
--- Of vectors of M, N, ... elements the tensors (M, N, ...) of their elements along each axis;
--- indexing "xy" exchanges the first two. As many results.
+-- For vectors of M, N, ... elements, coordinate tensors (M, N, ...), one along each axis; indexing
+-- "xy" exchanges the first two. As many results.
 define("meshgrid(tensors: tensors, {indexing: ij/xy = ij})", "torch.meshgrid", function(list, o)
   local dims, grids = {}, {}
   for i, x in ipairs(list) do dims[i] = product(shape(x)) end
@@ -142,17 +142,17 @@ define("meshgrid(tensors: tensors, {indexing: ij/xy = ij})", "torch.meshgrid", f
   end
   return table.unpack(grids)
 end)
--- Of vectors all choices of one element of each, as rows; of one vector itself.
+-- The Cartesian product of vectors, as rows; a single vector is returned unchanged.
 define("cartesian_prod(tensors: tensors)", "torch.cartesian_prod", function(list)
   if #list == 1 then return list[1] end
   local grids = {nn.meshgrid(list)}
   for i, x in ipairs(grids) do grids[i] = nn.ravel(x) end
   return nn.stack(grids, 2)
 end)
--- All choices of r elements of a vector, as rows, in their order.
+-- All combinations of r elements of a vector, as rows, in order.
 define("combinations(x: tensor, r: amount = 2, with_replacement: boolean = false)",
        "torch.combinations", function(x, r, with_replacement)
-  if #shape(x) ~= 1 then fail("combinations: wants a vector, not %s", tostring(x)) end
+  if #shape(x) ~= 1 then fail("combinations: expected a vector, got %s", tostring(x)) end
   local n, places, many = shape(x)[1], {}, 0
   local chosen = {}
   local function choose(i, from)
@@ -174,7 +174,7 @@ end)
 -- increasing the lowest first.
 define("vander(x: tensor, columns|N: amount = nil, increasing: boolean = false)",
        "torch.vander", function(x, columns, increasing)
-  if #shape(x) ~= 1 then fail("vander: wants a vector, not %s", tostring(x)) end
+  if #shape(x) ~= 1 then fail("vander: expected a vector, got %s", tostring(x)) end
   columns = columns or shape(x)[1]
   local powers = {nn.ones_like(x), x}
   for i = 3, columns do powers[i] = powers[i - 1] * x end

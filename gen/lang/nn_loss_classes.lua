@@ -1,5 +1,5 @@
 -- nn_loss_classes.lua: losses of classes and of sequences, of the module `nn` (nn.lua). Labels are
--- integers, without the axis of classes: of one example a tensor of no dimensions.
+-- integers, of x's shape without the axis of classes: zero-dimensional for one example.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, reduced = tools.fail, tools.define, tools.reduced
@@ -8,28 +8,27 @@ local function along(x, ids, axis) return op.take_along(x, ids, {axis = axis - 1
 
 -- ---- of classes -------------------------------------------------------------------------------
 
--- Labels of x, whose classes are along the axis: integers, and a probability for each class where
--- `also` says so.
+-- Checks the labels of x, whose classes are along the axis: integers, or a probability for each
+-- class where `also` allows it.
 local function want_labels(what, x, axis, labels, also)
   local wanted = shape(x)
   table.remove(wanted, axis)
   local fits = not tools.is_float(labels) and #shape(labels) == #wanted
   for i, d in ipairs(shape(labels)) do fits = fits and d == wanted[i] end
   if not fits then
-    fail("%s: wants integer labels of shape (%s)%s for %s, not %s %s", what,
+    fail("%s: expected integer labels of shape (%s)%s for %s, got %s %s", what,
          table.concat(wanted, ", "), also or "", tostring(x), core.dtype(labels), tostring(labels))
   end
 end
 
 local function want_weight(what, weight, C)
   if weight and table.concat(shape(weight), ",") ~= tostring(C) then
-    fail("%s: weight: wants (%d), a number for each class, not %s", what, C, tostring(weight))
+    fail("%s: weight: expected (%d), a number for each class, got %s", what, C, tostring(weight))
   end
 end
 
--- Of scores, whose classes stay along their axis, and labels: what f(scores at the labels, known
--- labels) makes of each, 0 where the label is ignored; and what a mean divides by, of each: 1 where
--- it counts, or its weight.
+-- For class scores along an axis, and labels: f(scores at the labels, valid labels), 0 where the
+-- label is ignored; and the weight of each in the mean: 1, or that of its class.
 local function of_labels(x, labels, o, f)
   local counts = op.ne(labels, o.ignore_index)
   local known = op.where(counts, labels, 0)
@@ -41,11 +40,11 @@ local function of_labels(x, labels, o, f)
   return op.where(counts, each, 0.0), total
 end
 
--- Of the softmax over an axis, the last by default (PyTorch's is the second). target: integer
--- labels, of the shape without that axis, or a probability of each class, of the shape of x. Rows
--- whose label is ignore_index do not count; weight is a tensor of a number for each class, by which
--- its rows, and their share of the mean, are multiplied; of probabilities the mean divides by rows.
--- label_smoothing is 0, or in the function of nn.train what --label-smoothing says.
+-- Cross-entropy of the softmax over an axis, by default the last (PyTorch's: the second). target:
+-- integer labels, of the shape without that axis, or a probability of each class, of the shape of
+-- x. Rows with label ignore_index are excluded; weight, a number per class, multiplies the rows and
+-- their share of the mean's divisor (probabilities: the number of rows). label_smoothing: 0, or in
+-- the function of nn.train the value of --label-smoothing.
 define([[cross_entropy(x|logits: tensor, labels|target: tensor, {axis: axis = -1,
        label_smoothing: number = nil, ignore_index: whole = -100, weight: tensor = nil,
        reduction: none/mean/sum = mean})]],
@@ -53,7 +52,7 @@ define([[cross_entropy(x|logits: tensor, labels|target: tensor, {axis: axis = -1
   local axis, C = o.axis, shape(x)[o.axis]
   local s = o.label_smoothing or tools.training.smoothing or 0
   tools.training.smooths = true
-  if s < 0 or s > 1 then fail("cross_entropy: label_smoothing = %g: wants 0 to 1", s) end
+  if s < 0 or s > 1 then fail("cross_entropy: label_smoothing = %g: expected 0 to 1", s) end
   want_weight("cross_entropy", o.weight, C)
   local function weighed(v)
     return o.weight and v * tools.along(o.weight, #shape(x), axis) or v
@@ -74,14 +73,13 @@ define([[cross_entropy(x|logits: tensor, labels|target: tensor, {axis: axis = -1
     local y = lse - chosen
     if share then y = y * share end
     if s == 0 then return y end
-    local all = lse * (o.weight and nn.sum(o.weight) or C) -- and a little of every class
+    local all = lse * (o.weight and nn.sum(o.weight) or C) -- every class gets a small share
     return y * (1 - s) + (all - nn.sum(weighed(x), axis)) * (s / C)
   end)
   return reduced(each, o.reduction, total)
 end)
 
--- -x[label] for logarithms x of probabilities along an axis, the last by default (PyTorch's is the
--- second).
+-- -x[label] for log-probabilities x along an axis, by default the last (PyTorch's: the second).
 define([[nll_loss(x: tensor, labels|target: tensor, {axis: axis = -1,
        ignore_index: whole = -100, weight: tensor = nil, reduction: none/mean/sum = mean})]],
        "F.nll_loss, nn.NLLLoss, nn.NLLLoss2d", function(x, labels, o)
@@ -93,7 +91,7 @@ define([[nll_loss(x: tensor, labels|target: tensor, {axis: axis = -1,
   return reduced(each, o.reduction, total)
 end)
 
--- Of one example, what `loss` makes of a batch of one.
+-- Applies `loss` to one example as a batch of one.
 local function of_one(loss, x, labels, o)
   local y = loss(nn.unsqueeze(x, 1), nn.unsqueeze(labels, 1), o)
   return #shape(y) > 0 and nn.squeeze(y, 1) or y
@@ -108,8 +106,8 @@ define([[multi_margin_loss(x: tensor, labels|target: tensor, {p: number = 1,
     return of_one(nn.multi_margin_loss, x, labels, o)
   end
   local N, C = table.unpack(shape(x))
-  if #shape(x) ~= 2 then fail("multi_margin_loss: wants (N, C) or (C), not %s", tostring(x)) end
-  if o.p ~= 1 and o.p ~= 2 then fail("multi_margin_loss: p = %g: wants 1 or 2", o.p) end
+  if #shape(x) ~= 2 then fail("multi_margin_loss: expected (N, C) or (C), got %s", tostring(x)) end
+  if o.p ~= 1 and o.p ~= 2 then fail("multi_margin_loss: p = %g: expected 1 or 2", o.p) end
   want_labels("multi_margin_loss", x, 2, labels)
   want_weight("multi_margin_loss", o.weight, C)
   local at = op.reshape(labels, {dims = {N, 1}})
@@ -119,8 +117,8 @@ define([[multi_margin_loss(x: tensor, labels|target: tensor, {p: number = 1,
   return reduced(nn.sum(op.where(op.eq(nn.index({1, C}, 2), at), 0.0, over), 2) * (1 / C),
                  o.reduction)
 end)
--- Of rows x (N, C), or one (C), and their labels of that shape, integers up to the first -1: the
--- mean over C of max(0, 1 - (x[label] - x[other])) for each label and each class that is none.
+-- For rows x (N, C), or one (C), and labels of that shape, integers up to the first -1: the mean
+-- over C of max(0, 1 - (x[label] - x[other])) for each label and each class that is not a label.
 define([[multilabel_margin_loss(x: tensor, labels|target: tensor,
        {reduction: none/mean/sum = mean})]],
        "F.multilabel_margin_loss, nn.MultiLabelMarginLoss", function(x, labels, o)
@@ -129,7 +127,7 @@ define([[multilabel_margin_loss(x: tensor, labels|target: tensor,
     return of_one(nn.multilabel_margin_loss, x, labels, o)
   end
   if #shape(x) ~= 2 or table.concat(shape(labels), ",") ~= N .. "," .. C then
-    fail("multilabel_margin_loss: wants (N, C) and labels of that shape, not %s and %s",
+    fail("multilabel_margin_loss: expected (N, C) and labels of that shape, got %s and %s",
          tostring(x), tostring(labels))
   end
   local given = op.gt(nn.cumprod(op.ge(labels, 0):to("i32"), 2), 0)
@@ -148,8 +146,8 @@ end)
 
 -- ---- of sequences -----------------------------------------------------------------------------
 
--- The labels of examples one behind the other as rows of equal length: each example's, and as many
--- more of its own as the longest has.
+-- Concatenated labels of all examples as rows of equal length: each row is filled up to the longest
+-- with further labels.
 local function rows_of_labels(labels, counts, N)
   local total, longest, rows = 0, 1, {}
   for i = 1, #counts do
@@ -157,8 +155,8 @@ local function rows_of_labels(labels, counts, N)
     total, longest = total + counts[i], math.max(longest, counts[i])
   end
   if #counts ~= N or total ~= shape(labels)[1] then
-    fail("ctc_loss: target_lengths: wants %d numbers that come to the %d labels, not %d of %d", N,
-         shape(labels)[1], #counts, total)
+    fail("ctc_loss: target_lengths: expected %d numbers that sum to %d, got %d with sum %d",
+         N, shape(labels)[1], #counts, total)
   end
   local first, places = 0, {}
   for i, count in ipairs(counts) do
@@ -167,19 +165,19 @@ local function rows_of_labels(labels, counts, N)
   end
   return nn.gather(labels, nn.tensor(places), 1)
 end
--- Numbers of each example, as a tensor or a list, as a tensor.
+-- A number per example, given as a tensor or a list, as a tensor.
 local function lengths_of(what, v)
   if type(v) ~= "table" then return tools.tensor(what, v) end
   for i = 1, #v do tools.amount(what .. "[" .. i .. "]", v[i]) end
   return nn.tensor(v)
 end
 
--- Connectionist temporal classification (Graves et al., 2006): the negative logarithm of the
--- probability of all alignments of labels (N, S) with x (T, N, C), logarithms of probabilities, or
--- of (S) with (T, C); of example n the first lengths[n] steps and target_lengths[n] labels count:
--- tensors or lists. Of target_lengths as a list labels may be those of all examples in one row.
--- One step of the forward recursion after another: T is a number of the model. "mean" divides each
--- by its labels first; zero_infinity: what no alignment reaches is 0.
+-- Connectionist temporal classification (Graves et al., 2006): the negative log-probability of all
+-- alignments of labels (N, S) with log-probabilities x (T, N, C), or of (S) with (T, C). Example n
+-- has lengths[n] steps and target_lengths[n] labels, given as tensors or lists. If target_lengths
+-- is a list, labels may be the concatenation of all examples'. The forward recursion is unrolled
+-- over T. "mean" divides each loss by the number of labels first; zero_infinity: 0 where no
+-- alignment exists.
 define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_lengths: any,
        target_lengths: any, {blank: whole = 0, reduction: none/mean/sum = mean,
        zero_infinity: boolean = false})]], "F.ctc_loss, nn.CTCLoss",
@@ -198,12 +196,12 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
   local T, N, C = table.unpack(shape(x))
   local S = shape(labels)[2]
   if #shape(x) ~= 3 or #shape(labels) ~= 2 or shape(labels)[1] ~= N then
-    fail("ctc_loss: wants (T, N, C) and labels (N, S), or (T, C) and (S), not %s and %s%s",
+    fail("ctc_loss: expected (T, N, C) and labels (N, S), or (T, C) and (S), got %s and %s%s",
          tostring(x), tostring(labels), #shape(x) == 3 and #shape(labels) == 1 and
          "; of labels in one row target_lengths is a list" or "")
   end
   if o.blank < 0 or o.blank >= C then fail("ctc_loss: blank = %d of %d classes", o.blank, C) end
-  local none = -1e30 -- the logarithm of no probability: finite, so that differences are
+  local none = -1e30 -- log 0: finite, so that differences are
   -- The labels with blanks between and around them, (N, 2 S + 1).
   local L = 2 * S + 1
   local place = nn.index({1, L}, 2)
@@ -218,7 +216,7 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
   local function added(a, b) -- log(exp(a) + exp(b))
     local most = op.max(a, b)
     local y = most + op.log1p(op.exp(op.min(a, b) - most))
-    return nn.custom_gradient(y, {a, b}, function(g) -- without a step where they are equal
+    return nn.custom_gradient(y, {a, b}, function(g) -- also differentiable where they are equal
       return g * op.exp(a - y), g * op.exp(b - y)
     end)
   end

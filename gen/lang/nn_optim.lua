@@ -1,24 +1,24 @@
--- nn_optim.lua: steps of optimizers, of the module `nn` (nn.lua): from a loss to what every
--- parameter holds after the step. All is made of maps and reductions on the device: schedules and
--- loss scaling need no host.
+-- nn_optim.lua: optimizer steps, of the module `nn` (nn.lua): from a loss to the new value of every
+-- parameter. Everything, schedules and loss scaling included, is maps and reductions on the device,
+-- without the host.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, options, count = tools.fail, tools.options, tools.count
 local REQUIRED = tools.REQUIRED
 
--- A step, or another number of this step that is a tensor: as one of shape (1).
+-- A step, or another per-step number given as a tensor, in shape (1).
 local function one_element(what, x)
   local n = core.is_tensor(x) and 1
   for _, d in ipairs(n and shape(x) or {}) do n = n * d end
   if n ~= 1 then
-    fail("optimize: %s = %s: wants a tensor of one element, as a state is that an entry updates",
+    fail("optimize: %s = %s: expected a one-element tensor, for example a state",
          what, tools.said(x))
   end
   return nn.reshape(x, {1})
 end
 
--- A state, or a parameter, holds `value` after the step. What is of one element and was multiplied
--- by tensors of shape (1), a rate say, has that shape: it is given the target's.
+-- Sets a state or parameter to `value` after the step. Products of a one-element value with tensors
+-- of shape (1), such as a rate, have shape (1): reshaped to the target's.
 local function set(target, value)
   local dims = shape(target)
   if #shape(value) ~= #dims then value = nn.reshape(value, dims) end
@@ -27,14 +27,14 @@ local function set(target, value)
 end
 tools.set_state = set
 
--- ---- what options may be ------------------------------------------------------------------------
+-- ---- valid options ------------------------------------------------------------------------------
 
 local optimizers = tools.optimizers
 
--- The numbers from `least` up to, but not, `below`.
-local any_size = {least = 0, below = math.huge, text = "a number, 0 or more"}
-local share = {least = 0, below = 1, text = "a number from 0 up to, but not, 1"}
-local flag, pair = {text = "true or false"}, {text = "two numbers, the smaller one first"}
+-- Numbers from `least` up to, but excluding, `below`.
+local any_size = {least = 0, below = math.huge, text = "a number >= 0"}
+local share = {least = 0, below = 1, text = "a number >= 0 and < 1"}
+local flag, pair = {text = "true or false"}, {text = "two numbers, the smaller first"}
 local ranges = {momentum = share, beta1 = share, beta2 = share, rho = share, ema = share,
                 nesterov = flag, amsgrad = flag, centered = flag, maximize = flag,
                 etas = pair, step_sizes = pair}
@@ -47,7 +47,7 @@ local function is_pair(v)
   return type(v) == "table" and #v == 2 and type(v[1]) == "number" and type(v[2]) == "number"
       and v[1] <= v[2]
 end
--- Tensors are for the ops that take them; false: an option that is not there.
+-- Tensors are accepted only by the ops that take them; false: an absent option.
 local function check_ranges(what, o)
   for _, key in ipairs(tools.sorted_keys(o)) do
     local v, range, good = o[key], ranges[key], true
@@ -56,22 +56,22 @@ local function check_ranges(what, o)
     elseif range and v and not core.is_tensor(v) then
       good = type(v) == "number" and v >= range.least and v < range.below
     end
-    if not good then fail("%s: %s = %s: wants %s", what, key, tools.said(v), range.text) end
+    if not good then fail("%s: %s = %s: expected %s", what, key, tools.said(v), range.text) end
   end
 end
 tools.check_ranges = check_ranges
 
-tools.of_optimizers = {} -- the options that some optimizers have, by name
+tools.of_optimizers = {} -- the options that only some optimizers have, by name
 for _, kind in pairs(optimizers) do
   for key in pairs(kind.known) do tools.of_optimizers[key] = true end
 end
 
--- Options with PyTorch's betas = {0.9, 0.999} as beta1 and beta2.
+-- Replaces PyTorch's betas = {0.9, 0.999} by beta1 and beta2.
 local function without_betas(what, given)
   if type(given) ~= "table" or given.betas == nil then return given end
   local betas, all = given.betas, {}
   if type(betas) ~= "table" or #betas ~= 2 then
-    fail("%s: betas = %s: wants two numbers, as {0.9, 0.999}", what, tools.said(betas))
+    fail("%s: betas = %s: expected two numbers, as in {0.9, 0.999}", what, tools.said(betas))
   end
   for key, value in pairs(given) do all[key] = value end
   all.betas, all.beta1, all.beta2 = nil, betas[1], betas[2]
@@ -81,8 +81,8 @@ tools.without_betas = without_betas
 
 -- ---- one step -----------------------------------------------------------------------------------
 
--- Does a name, or a layer that contains it, fit a pattern in which * stands for anything?
--- train_begin.c has the same rule (train_fits).
+-- Does a name, or a layer that contains it, match a pattern in which * stands for anything?
+-- train_begin.c implements the same rule (train_fits).
 local function fits(pattern, name)
   local star = pattern:find("*", 1, true)
   if not star then return pattern == name or name:sub(1, #pattern + 1) == pattern .. "." end
@@ -100,10 +100,9 @@ local function any_fits(list, name)
   return false
 end
 
--- A dynamic scale of the loss, for gradients in f16: halved where a gradient is not finite, and
--- then nothing else changes; doubled after 2000 good steps in a row, up to 2^24: no f16 gradient
--- is so small that it needs more (2^-24 is the least there is), and beyond f32's range halving
--- would not help.
+-- Dynamic loss scaling for f16 gradients: if a gradient is not finite, the scale is halved and
+-- nothing else changes; after 2000 good steps in a row it doubles, up to 2^24: f16's smallest
+-- number is 2^-24, so none needs more, and a loss beyond f32's range would not be cured by halving.
 local most_scale = 2.0^24
 local function loss_scale(prefix, now)
   local scale = core.state(prefix .. "loss_scale", {1}, "f32", "constant", 65536)
@@ -118,9 +117,8 @@ local function loss_scale(prefix, now)
   end
 end
 
--- Gradients of `steps` steps as their mean. Returns whether this step is the last of them, and the
--- function that adds a gradient to what there is: at the last step a whole mean, before it none
--- yet.
+-- The mean gradient of `steps` steps. Returns whether this step is the last of them, and a function
+-- that adds a gradient to the sum: on the last step it returns the mean, before it nothing usable.
 local function accumulated(prefix, steps)
   local count = core.state(prefix .. "accumulated", {1}, "i32", "constant", 0)
   local last = op.ge(count, steps - 1)
@@ -142,14 +140,13 @@ local function sum_of_squares(list)
   return nn.reshape(total, {1})
 end
 
-local made = 0 -- optimizers, of all entries
+local made = 0 -- number of optimizers, over all entries
 
 local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = false, clip_norm = 0.0,
                 clip_value = 0.0, maximize = false, loss_scaling = false, freeze = {},
                 no_decay = {}, groups = {}, accumulate = 1}
 
--- What one parameter is updated with: the optimizer's own options, with those of the first group
--- that fits.
+-- The options for one parameter: the optimizer's, overridden by the first group that matches.
 local function options_of(name, o, known)
   local own = {lr = o.lr, factor = o.factor}
   for key in pairs(known) do own[key] = o[key] end
@@ -166,21 +163,21 @@ local function options_of(name, o, known)
     end
   end
   if own.nesterov and own.momentum == 0 then
-    fail("optimize: nesterov = true looks ahead by momentum: wants a momentum, as 0.9")
+    fail("optimize: nesterov = true requires momentum > 0, for example 0.9")
   end
   if own.nesterov and own.dampening and own.dampening ~= 0 then
-    fail("optimize: nesterov = true and dampening = %s: wants one of the two",
+    fail("optimize: nesterov = true and dampening = %s exclude each other",
          tools.said(own.dampening))
   end
   return own
 end
 
--- Each pattern is of some of these parameters, frozen ones too.
+-- Checks that each pattern matches a parameter, frozen ones included.
 local function check_patterns(what, patterns, list)
   local each = type(patterns) == "table" and patterns or {patterns}
   for key, pattern in pairs(each) do
     if math.type(key) ~= "integer" or type(pattern) ~= "string" then
-      fail("%s: wants a pattern of names, as \"*.bias\", or a list of them, not %s", what,
+      fail("%s: expected a name pattern such as \"*.bias\", or a list of them, got %s", what,
            tools.said(math.type(key) == "integer" and pattern or patterns))
     end
   end
@@ -196,7 +193,7 @@ local function check_patterns(what, patterns, list)
     end
   end
 end
--- Those parameters of the list that fit any of these patterns, all of which fit some.
+-- The parameters of the list that match any of these patterns; each pattern must match one.
 function tools.matching(what, patterns, list)
   local kept = {}
   check_patterns(what, patterns, list)
@@ -212,22 +209,22 @@ end
 local function check_groups(groups, list)
   local form = "{{match = \"*.bias\", lr = 0.1}, ...}"
   if type(groups) ~= "table" then
-    fail("optimize: groups = %s: wants a list, %s", tools.said(groups), form)
+    fail("optimize: groups = %s: expected a list, %s", tools.said(groups), form)
   end
   for key, group in pairs(groups) do
     if math.type(key) ~= "integer" then
       fail("optimize: groups has '%s', but is a list of groups: %s", tostring(key), form)
     end
     if type(group) ~= "table" or not group.match then
-      fail("optimize: a group wants {match = \"*.bias\", ...}")
+      fail("optimize: groups: expected {match = \"*.bias\", ...} for each")
     end
     check_patterns("optimize: group", group.match, list)
     check_ranges("optimize: group", group)
   end
 end
 
--- Parameters that the loss depends on, their gradients, and the names of the others: as in PyTorch,
--- where these have no gradient, neither decay nor momentum changes them.
+-- The parameters that the loss depends on, their gradients, and the names of the others: these have
+-- no gradient and, as in PyTorch, neither decay nor momentum changes them.
 local function of_the_loss(loss, list)
   local grads, depends = tools.gradients(loss, list)
   local kept, of_kept, apart = {}, {}, {}
@@ -239,15 +236,15 @@ local function of_the_loss(loss, list)
   return kept, of_kept, apart
 end
 
--- The states of an optimizer (nn_optimizers.lua): slots(p) gives those of a parameter. `of` and
--- `shared` begin the names of its states, and of what all parameters share.
+-- The states of an optimizer (nn_optimizers.lua): slots(p) creates those of a parameter. `of` and
+-- `shared` are the prefixes of per-parameter and shared state names.
 local function slots_of(of, shared, put)
   local there = {}
   local function state(name, dims, first)
     local s = core.state(name, dims, "f32", "constant", first or 0)
     return s, function(value) put(s, value) end
   end
-  local function for_all(what, first) -- the first parameter's step sets it
+  local function for_all(what, first) -- set in the first parameter's step
     local is_set = there[what]
     if is_set then return is_set, function() end end
     local s, set_it = state(shared .. "." .. what, {1}, first)
@@ -262,12 +259,12 @@ local function slots_of(of, shared, put)
   end
 end
 
--- frozen: patterns that come from the command line, which sees to it that each fits (train.c).
+-- frozen: patterns of the command line, which checks itself that each matches (train.c).
 local function optimize(loss, given, frozen)
   given = without_betas("optimize", given)
   local kind = type(given) == "table" and optimizers[given.optimizer]
   if not kind then
-    fail("optimize: optimizer is one of %s, not %s",
+    fail("optimize: optimizer: expected one of %s, got %s",
          table.concat(tools.sorted_keys(optimizers), ", "),
          type(given) == "table" and tostring(given.optimizer) or "nothing")
   end
@@ -293,7 +290,7 @@ local function optimize(loss, given, frozen)
   end
   if #list == 0 then fail("optimize: the model has no parameter to train") end
   made = made + 1
-  local prefix = made == 1 and "train." or "train." .. made .. "." -- of this one's own states
+  local prefix = made == 1 and "train." or "train." .. made .. "." -- of state names
   local scale, after, last, add
   if o.accumulate > 1 then
     last, add = accumulated(prefix, count("optimize: accumulate", o.accumulate))
@@ -307,7 +304,7 @@ local function optimize(loss, given, frozen)
   list, grads, apart = of_the_loss(loss, list)
   return nn.scope("optimizer_step", function()
     local result = {parameters = list, values = {}, scale = scale, apart = apart}
-    -- The squares of gradients as they are in memory: what divides them is read by updates alone.
+    -- Of the stored gradients, so that only updates read the unscaled ones.
     local squares = scale and not add and sum_of_squares(grads)
     if scale then for i, g in ipairs(grads) do grads[i] = g / scale end end
     if add then for i, g in ipairs(grads) do grads[i] = add(g, list[i]) end end
@@ -326,13 +323,13 @@ local function optimize(loss, given, frozen)
     local function put(target, value)
       return set(target, result.updates and op.where(result.updates, value, target) or value)
     end
-    local own, counts = {}, false -- of each parameter; of any
+    local own, counts = {}, false -- per parameter; whether any rule reads t
     for i, p in ipairs(list) do
       own[i] = options_of(core.name(p), o, kind.known)
       counts = counts or kind.counts == true or kind.counts and kind.counts(own[i])
     end
     local steps = o.step
-    if counts and (scale or not steps) then -- without those that were left out
+    if counts and (scale or not steps) then -- skipped steps are not counted
       steps = core.state(prefix .. "updates", {1}, "i32", "constant", 0)
       put(steps, steps + 1)
     end
@@ -349,29 +346,28 @@ local function optimize(loss, given, frozen)
 end
 tools.optimize = optimize
 
--- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
--- parameters (of the list `parameters`, if given) that it depends on: in the entry at hand they,
--- and the optimizer's states, are updated. Returns a table: `norm`, the gradients' norm (with
--- clip_norm or loss_scaling), `scale` (the loss's, with loss_scaling), `finite`, `updates` (whether
--- this step does; nil: all do), the lists `parameters` and `values`: what was updated, and what it
--- holds after the step, and `apart`, the names of what the loss does not depend on.
+-- optimize(loss, {optimizer, lr, ...}): one optimizer step on a loss of one element, for all
+-- parameters (of the list `parameters`, if given) that it depends on: the current entry updates
+-- them and the optimizer's states. Returns a table: `norm`, the gradients' norm (with clip_norm or
+-- loss_scaling), `scale` (of the loss, with loss_scaling), `finite`, `updates` (whether this step
+-- updates; nil: always), the lists `parameters` and `values`: the updated parameters and their
+-- values after the step, and `apart`, the names of parameters that the loss does not depend on.
 --   optimizer  the name of one of those below, whose own options may be given too
 --   factor     of lr at this step, a number or a tensor of one element: nn.schedule(...)
---   step       how many steps there were before, a tensor of one element; where an optimizer needs
---              the number of updates and is given no step, a state counts them
---   maximize   true: up the gradient
---   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_,
---                           of both that of the norm first
---   accumulate              N: updates are made at every N-th step, of the mean of N steps'
---                           gradients
---   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is
---                           left out, and is none to Adam, whose corrections count steps
+--   step       the number of steps so far, a tensor of one element; an optimizer that needs the
+--              number of updates and is given no step counts them in a state
+--   maximize   true: gradient ascent
+--   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_;
+--                           with both, the norm is clipped first
+--   accumulate              N: every N-th step updates, with the mean of N steps' gradients
+--   loss_scaling            true: gradients are computed from a scaled loss; a step that overflows
+--                           is skipped and not counted by Adam's bias correction
 --   no_decay, freeze        patterns of names, or of layers ("*.bias", "fc"): without weight
 --                           decay; not updated
---   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters
---              that fit, the first counts
--- The optimizers, with their options (betas = {0.9, 0.999} sets beta1 and beta2); all but lion and
--- muon are PyTorch's:
+--   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options per parameter
+--              pattern; the first match wins
+-- The optimizers, with their options (betas = {0.9, 0.999} sets beta1 and beta2); all except lion
+-- and muon are PyTorch's:
 --   "sgd"       {momentum = 0, dampening = 0, nesterov = false, weight_decay = 0}
 --   "adam"      {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, amsgrad = false}
 --   "adamw"     {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01, amsgrad = false}

@@ -1,18 +1,18 @@
 -- nn_optimizers.lua: the update rules of optimizers, of the module `nn` (nn.lua): a parameter's new
--- value from its gradient. nn_optim.lua calls them, and lists them for the documents. Those of
--- PyTorch have its options, defaults and results.
+-- value from its gradient. nn_optim.lua calls and documents them. Those of PyTorch have its
+-- options, defaults and results.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 
--- Of each: known, its options with their defaults; step(p, g, lr, t, slot, o), the parameter after
--- the step, where g is its gradient, lr the rate of this step, t the step from 1, as f32, o the
--- options, and slot(name, first = 0) a state of p's shape, which begins as `first`, with the
--- function that sets it (slot.shared(name, first): one of one element, for all parameters). counts,
--- or counts(o): it reads t, which leaves out steps that updated nothing.
+-- Per optimizer: known, its options with defaults; step(p, g, lr, t, slot, o) returns the parameter
+-- after the step, given its gradient g, this step's rate lr, the step t from 1, as f32, and the
+-- options o; slot(name, first = 0) is a state of p's shape, initially `first`, and the function
+-- that sets it (slot.shared(name, first): one of one element, shared by all parameters). counts, or
+-- counts(o): true if it reads t, which does not count skipped updates.
 local optimizers = {}
 tools.optimizers = optimizers
 
--- 1 - decay^t, to the last bit where t is small too: by the series of exp(x) - 1 near 0.
+-- 1 - decay^t, accurate for small t too: by the series of exp(x) - 1 near 0.
 local function debias(decay, t)
   local x = t * math.log(decay)
   local near = x * (x * (x * (x * (x * (1 / 120) + 1 / 24) + 1 / 6) + 0.5) + 1.0)
@@ -21,21 +21,21 @@ end
 
 local function sign(x) return op.where(op.gt(x, 0.0), 1.0, op.where(op.lt(x, 0.0), -1.0, 0.0)) end
 
--- The gradient of a loss that contains decay / 2 times the parameter's square, too.
+-- The gradient of the loss plus decay / 2 times the parameter's square.
 local function with_decay(g, p, o) return o.weight_decay ~= 0 and g + p * o.weight_decay or g end
--- The parameter, less that part of itself.
+-- Decoupled weight decay: the parameter minus a fraction of itself.
 local function decayed(p, lr, o)
   return o.weight_decay ~= 0 and p - p * (lr * o.weight_decay) or p
 end
 
--- A state that follows x: the mean of the past, each step of which counts `decay` of the next.
+-- An exponential moving average of x: state = decay * state + (1 - decay) * x.
 local function mean_of(x, what, decay, slot)
   local mean, put = slot(what)
   local now = mean + (x - mean) * (1 - decay)
   put(now)
   return now
 end
-local function mean_square(g, what, decay, slot) -- the square may be beyond floats, its share not
+local function mean_square(g, what, decay, slot) -- the square may overflow, its share not
   local mean, put = slot(what)
   local now = mean * decay + (1 - decay) * g * g
   put(now)
@@ -91,7 +91,7 @@ optimizers.adamax = {
     return p - m * (lr / debias(o.beta1, t)) / u
   end}
 
--- Dozat 2016: Adam with Nesterov's momentum, which grows with the steps.
+-- Dozat 2016: Adam with Nesterov momentum, which grows over the steps.
 optimizers.nadam = {
   known = of_adam(0.0), counts = true,
   step = function(p, g, lr, t, slot, o)
@@ -112,15 +112,15 @@ optimizers.nadam = {
   end}
 optimizers.nadam.known.momentum_decay = 4e-3
 
--- Liu et al. 2019: Adam whose first steps, of which a mean square says too little, are momentum's.
+-- Liu et al. 2019: Adam that uses momentum alone while the variance of the mean square is too high.
 optimizers.radam = {
   known = of_adam(0.0), counts = true,
   step = function(p, g, lr, t, slot, o)
     g = with_decay(g, p, o)
     local m = mean_of(g, "exp_avg", o.beta1, slot) * (lr / debias(o.beta1, t))
     local v = mean_square(g, "exp_avg_sq", o.beta2, slot)
-    -- rho = most - 2 t b^t / (1 - b^t), b = beta2: two large numbers that nearly cancel out, while
-    -- x = -t log(b) is small, so there by the series of x / (e^x - 1)
+    -- rho = most - 2 t b^t / (1 - b^t), b = beta2, is a difference of two large, nearly equal
+    -- numbers, while x = -t log(b) is small: there computed by the series of x / (e^x - 1)
     local rate, most = -math.log(o.beta2), 2 / (1 - o.beta2) - 1
     local x = t * rate
     local near = t * (1 - x * (1 / 6) + x * x * x * (1 / 360)) + (most - 2 / rate)
@@ -186,8 +186,8 @@ optimizers.lion = {
     return decayed(p, lr, o) - sign(mean * o.beta1 + g * (1 - o.beta1)) * lr
   end}
 
--- Riedmiller and Braun 1993: each weight has a step of its own, first `lr`, which grows while the
--- gradient keeps its sign.
+-- Riedmiller and Braun 1993: each weight has its own step size, initially `lr`, which grows while
+-- its gradient keeps its sign.
 optimizers.rprop = {
   known = {etas = {0.5, 1.2}, step_sizes = {1e-6, 50}}, counts = true,
   step = function(p, g, lr, t, slot, o)
@@ -217,8 +217,7 @@ optimizers.asgd = {
     return now
   end}
 
--- The orthogonal matrix nearest to g, about: five steps of Newton and Schulz's iteration (Jordan
--- 2024).
+-- Approximately the orthogonal matrix nearest to g: five Newton-Schulz iterations (Jordan 2024).
 local function orthogonal(g, eps)
   local dims = shape(g)
   local tall = dims[1] > dims[2]
@@ -231,7 +230,7 @@ local function orthogonal(g, eps)
   return tall and nn.transpose(x) or x
 end
 
--- Matrices by momentum made orthogonal; what is no matrix by AdamW, of the rate `adamw_lr`.
+-- Orthogonalised momentum for matrices; AdamW with the rate `adamw_lr` for other parameters.
 optimizers.muon = {
   known = {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7, adamw_lr = false},
   counts = true,
@@ -249,7 +248,7 @@ optimizers.muon = {
     return p * (1 - lr * o.weight_decay) - orthogonal(ahead, o.eps) * (lr * size)
   end}
 
--- The weight decay of an optimizer whose options do not say it; nil: it has none.
+-- The default weight decay of an optimizer, or nil if it has none.
 function tools.own_decay(name)
   local kind = optimizers[name]
   return kind and kind.known.weight_decay

@@ -1,5 +1,5 @@
--- nn_padding.lua: what an evaluation makes of a whole batch, of the module `nn` (nn.lua), without
--- the padding of the last one: copies of its last example.
+-- nn_padding.lua: values of an evaluation over a short last batch, of the module `nn` (nn.lua),
+-- without its padding: copies of its last example.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, tensor = tools.fail, tools.tensor
@@ -10,9 +10,9 @@ local function size(x)
   return n
 end
 
--- ---- made again, without the padding ------------------------------------------------------------
+-- ---- recomputed without the padding -------------------------------------------------------------
 
--- x, with `other` for the examples that do not count.
+-- x, with `other` in place of padding examples.
 local function valid_or(x, other, place, valid, batch)
   local dims, along = shape(x), {}
   for i = 1, #dims do along[i] = i == place.axis + 1 and dims[i] or 1 end
@@ -20,20 +20,20 @@ local function valid_or(x, other, place, valid, batch)
   return op.where(op.lt(example, valid), x, other)
 end
 
--- f of x adds up examples: from those that count, as large as if they were a whole batch.
+-- f sums x over examples: the sum of the valid ones, scaled up to a whole batch.
 local function sum_of_valid(f, x, place, valid, batch)
   local floats = core.dtype(x):find("f") and x or x:to("f32")
   return f(valid_or(floats, 0.0, place, valid, batch)) / (valid:to("f32") * (1 / batch))
 end
 
--- What changes nothing, of floats and of integers. Copies of the last example might: behind it, a
--- sum of all before, or a position, is larger.
+-- Identities for floats and integers. A copy of the last example is not neutral, for example after
+-- a prefix sum, or for a position, which is larger.
 local neutral = {reduce_max = {-math.huge, -2147483647}, reduce_min = {math.huge, 2147483647},
                  reduce_all = {1.0, 1}, reduce_any = {0.0, 0}}
 
--- What is left of examples, made again without the padding: a sum over them, or made of some by
--- maps and reductions, as a mean is, a mean and a penalty, or a loss of each example with such a
--- term. Also: the place of the examples in it (nn_examples.lua). nil: padding counts.
+-- A value recomputed without the padding: a sum over examples, or maps and reductions of such sums,
+-- for example a mean, a mean plus a penalty, or a loss per example plus such a term. Second result:
+-- the place of the examples in it (nn_examples.lua). nil: padding cannot be excluded.
 local of_valid
 local function of_reduction(x, node, valid, batch, known)
   local from, place = of_valid(node.inputs[1], valid, batch, known)
@@ -51,7 +51,7 @@ local function of_reduction(x, node, valid, batch, known)
   return op[node.op](from, {axes = node.axes}), place
 end
 
--- Rows of examples that are added up by ids: those that count, as large as if they were all.
+-- Rows of examples added by ids: the valid ones, scaled up to a whole batch.
 local function of_scatter(x, node, valid, batch, known)
   local ids, place = of_valid(node.inputs[1], valid, batch, known)
   local rows, own = of_valid(node.inputs[2], valid, batch, known)
@@ -92,15 +92,15 @@ function of_valid(x, valid, batch, known)
   return made[1], made[2]
 end
 
--- A value of the batch, a bool or an integer too, as one number: the mean over the examples that
--- count, or as it is. Also: whether padding counts in it.
+-- A value of the batch as one number: the mean over the valid examples, or the value if it is one
+-- number. Second result: does padding affect it?
 function tools.over_batch(name, x, valid, batch)
   local dims = shape(tensor("train: " .. name, x))
   if not core.dtype(x):find("f") then x = x:to("f32") end
   local one = size(x) == 1
   if not one and (#dims ~= 1 or dims[1] ~= batch) then
-    fail("train: %s is %s; wants one number, or one for each of the %d examples", name, tostring(x),
-         batch)
+    fail("train: %s is %s; expected one number, or one for each of the %d examples", name,
+         tostring(x), batch)
   end
   local made = x
   if valid and batch > 1 then made = of_valid(x, valid, batch, {again = {}, places = {}}) end

@@ -1,5 +1,5 @@
--- nn_parts.lua: parts of tensors, copies and borders, of the module `nn` (nn.lua):
--- moves, which become index arithmetic in the kernels that read them.
+-- nn_parts.lua: slices, copies and padding, of the module `nn` (nn.lua): data movement, which
+-- becomes index arithmetic in the kernels that read the results.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, count, whole = tools.fail, tools.define, tools.count, tools.whole
@@ -16,8 +16,8 @@ local function part(x, axis, first, last) -- elements first to last
   return op.slice(x, {dims = begin, ends = ends})
 end
 
--- Every step-th element of an axis, from the first: rows of `step` elements, of which the first
--- stays.
+-- Every step-th element of an axis, from the first: reshaped into rows of `step` elements, keeping
+-- the first column.
 local function every(x, axis, step)
   local dims = shape(x)
   local many = (dims[axis] + step - 1) // step
@@ -33,17 +33,17 @@ local function every(x, axis, step)
                     {dims = with(dims, axis, many)})
 end
 
--- The place from 1 that a whole number names of n: from the end where it is negative.
+-- The position from 1 of an index into n elements; a negative index counts from the end.
 local function place_of(v, n) return v < 0 and n + 1 + v or v end
 
--- Elements first to last of one dimension, counted from 1, inclusive, negative ones from the end;
--- of these every step-th, backward where step is negative (then first is the higher one). What lies
--- beyond the dimension is left out, as Python's slices have it; there may be nothing.
+-- Elements first to last of one dimension, counted from 1, inclusive, negative ones from the end,
+-- with a stride of step; a negative step runs backward (then first is the higher one). Positions
+-- outside the dimension are dropped, as in Python's slices; the result may be empty.
 define("slice(x: tensor, axis: axis, first: whole = nil, last: whole = nil, step: whole = 1)",
        "x[first:last:step]",
        function(x, axis, first, last, step)
   local n = shape(x)[axis]
-  if step == 0 then fail("slice: step = 0: wants at least 1, or -1 and below for backward") end
+  if step == 0 then fail("slice: step = 0: expected at least 1, or -1 and below for backward") end
   if first == 0 then fail("slice: first = 0: elements count from 1") end
   local from = place_of(first or (step > 0 and 1 or n), n)
   local to = place_of(last or (step > 0 and n or 1), n)
@@ -58,7 +58,7 @@ define("slice(x: tensor, axis: axis, first: whole = nil, last: whole = nil, step
   local backward = nn.flip(part(x, axis, to, from), axis)
   return step == -1 and backward or every(backward, axis, -step)
 end)
--- `length` elements from `start` on, which counts from 1.
+-- `length` elements starting at `start`, which counts from 1.
 define("narrow(x: tensor, axis: axis, start: whole, length: amount)",
        "torch.narrow", function(x, axis, start, length)
   local n = shape(x)[axis]
@@ -69,7 +69,7 @@ define("narrow(x: tensor, axis: axis, start: whole, length: amount)",
   end
   return part(x, axis, first, first + length - 1)
 end)
--- One element of a dimension, from 1, negative from the end, without that dimension.
+-- One element of a dimension, from 1 or negative from the end; the dimension is dropped.
 define("select(x: tensor, axis: axis, index: whole)", "torch.select", function(x, axis, index)
   local dims = shape(x)
   local place = place_of(index, dims[axis])
@@ -81,9 +81,9 @@ define("select(x: tensor, axis: axis, index: whole)", "torch.select", function(x
   table.remove(dims, axis)
   return op.reshape(x, {dims = dims})
 end)
--- at(x, i, {first, last, step}, nil, ...): x[...] of PyTorch: for each dimension a place from 1
--- (which drops it), a table for slice, or nil for all; what is left out stays whole. `last` and
--- `step` may be left out.
+-- at(x, i, {first, last, step}, nil, ...): PyTorch's x[...]: for each dimension an index from 1
+-- (which drops it), a table for slice, or nil for all; missing dimensions stay whole. `last` and
+-- `step` are optional.
 function nn.at(x, ...)
   tools.tensor("at", x)
   local given, axis = table.pack(...), 1
@@ -105,7 +105,8 @@ local function cut(x, axis, sizes)
   end
   return table.unpack(list)
 end
--- Parts of `size` elements (the last one may be smaller), or of the sizes listed: as many results.
+-- Splits into parts of `size` elements (the last one may be smaller), or of the listed sizes: as
+-- many results.
 define("split(x: tensor, size: any, axis: axis = 1)", "torch.split", function(x, size, axis)
   local n, sizes = shape(x)[axis], {}
   if type(size) == "table" then
@@ -121,19 +122,19 @@ define("split(x: tensor, size: any, axis: axis = 1)", "torch.split", function(x,
   end
   return cut(x, axis, sizes)
 end)
--- At most `chunks` parts of equal size; the last one may be smaller.
+-- Splits into at most `chunks` parts of equal size; the last one may be smaller.
 define("chunk(x: tensor, chunks: count, axis: axis = 1)", "torch.chunk", function(x, chunks, axis)
   return nn.split(x, math.max((shape(x)[axis] + chunks - 1) // chunks, 1), axis)
 end)
 local kMostParts <const> = 65536
--- Parts of sizes that differ by at most one, or those between the places of a list, which count
--- from 0 and of which each begins a part: as many results.
+-- Splits into parts whose sizes differ by at most one, or at the positions of a list, counted from
+-- 0, where each begins a part: as many results.
 define("tensor_split(x: tensor, sections|indices: any, axis: axis = 1)",
        "torch.tensor_split", function(x, sections, axis)
   local n, list = shape(x)[axis], {}
   if type(sections) ~= "table" then
     if count("tensor_split: sections", sections) > kMostParts then
-      fail("tensor_split: sections = %d: wants at most %d", sections, kMostParts)
+      fail("tensor_split: sections = %d: expected at most %d", sections, kMostParts)
     end
     for i = 1, sections do list[i] = n // sections + (i <= n % sections and 1 or 0) end
     return cut(x, axis, list)
@@ -149,7 +150,7 @@ define("tensor_split(x: tensor, sections|indices: any, axis: axis = 1)",
 end)
 define("split_with_sizes(x: tensor, sizes: sizes, axis: axis = 1)",
        "torch.split_with_sizes", function(x, sizes, axis) return nn.split(x, sizes, axis) end)
--- tensor_split along an axis, of which a number of sections is a divisor.
+-- tensor_split along an axis whose size the number of sections must divide.
 local function split_evenly(what, x, sections, axis)
   local n = shape(x)[axis]
   if not n then fail("%s: %s has no axis %d", what, tostring(x), axis) end
@@ -159,27 +160,27 @@ local function split_evenly(what, x, sections, axis)
   end
   return nn.tensor_split(x, sections, axis)
 end
--- Parts of one size along axis 1, or those between the places of a list, as tensor_split.
+-- Splits along axis 1 into parts of equal size, or at the positions of a list, as tensor_split.
 define("vsplit(x: tensor, sections|indices: any)", "torch.vsplit", function(x, sections)
   return split_evenly("vsplit", x, sections, 1)
 end)
--- The same along axis 2, of a vector along its one.
+-- vsplit along axis 2, or along the axis of a vector.
 define("hsplit(x: tensor, sections|indices: any)", "torch.hsplit", function(x, sections)
   return split_evenly("hsplit", x, sections, #shape(x) == 1 and 1 or 2)
 end)
--- The same along axis 3.
+-- vsplit along axis 3.
 define("dsplit(x: tensor, sections|indices: any)", "torch.dsplit", function(x, sections)
   return split_evenly("dsplit", x, sections, 3)
 end)
--- The elements of a dimension, each without it: as many results.
+-- The elements of a dimension, which is dropped: as many results.
 define("unbind(x: tensor, axis: axis = 1)", "torch.unbind", function(x, axis)
   local list = {}
   for i = 1, shape(x)[axis] do list[i] = nn.select(x, axis, i) end
   return table.unpack(list)
 end)
 
--- Elements of x, counted row-major, by sizes and by how far those along each dimension are apart,
--- from the element `offset` on.
+-- A strided view of x's elements, counted row-major: sizes, strides, and the offset of the first
+-- element.
 define([[as_strided(x: tensor, dims|size: sizes, strides|stride: sizes,
        offset|storage_offset: amount = 0)]], "torch.as_strided", function(x, dims, strides, offset)
   if #dims ~= #strides then fail("as_strided: %d sizes and %d steps", #dims, #strides) end
@@ -200,7 +201,7 @@ end)
 
 -- ---- copies -----------------------------------------------------------------------------------
 
--- Dimensions of size 1 repeated to these sizes; -1 keeps one, sizes in front add dimensions.
+-- Expands dimensions of size 1 to these sizes; -1 keeps one, leading sizes add dimensions.
 define("expand|broadcast_to(x: tensor, sizes: sizes)",
        "Tensor.expand, torch.broadcast_to", function(x, sizes)
   local dims, new, same = shape(x), {}, true
@@ -229,7 +230,7 @@ end)
 define("expand_as(x: tensor, y: tensor)", "Tensor.expand_as", function(x, y)
   return nn.expand(x, shape(y))
 end)
--- Each dimension this many times; numbers in front add dimensions.
+-- Repeats each dimension this many times; leading numbers add dimensions.
 define("tile|repeat_(x: tensor, times|reps: sizes)", "torch.tile, Tensor.repeat", function(x, times)
   local dims = shape(x)
   while #times < #dims do table.insert(times, 1, 1) end
@@ -241,15 +242,15 @@ define("tile|repeat_(x: tensor, times|reps: sizes)", "torch.tile, Tensor.repeat"
     wide[#wide + 1], grown[#grown + 1] = d, d
     final[i] = n * d
   end
-  -- Dimensions of size 1 that stay are left out: a tensor has few.
+  -- Dimensions of size 1 that stay are skipped: the number of dimensions is limited.
   local a, b = {}, {}
   for i = 1, #wide do
     if grown[i] ~= 1 then a[#a + 1], b[#b + 1] = wide[i], grown[i] end
   end
   return op.reshape(nn.expand(op.reshape(x, {dims = a}), b), {dims = final})
 end)
--- Each element this many times in a row, along an axis, or as often as a list has for it; without
--- an axis, of all elements.
+-- Repeats each element this many times in a row, along an axis, or as often as a list has for it;
+-- without an axis, x is flattened.
 define("repeat_interleave(x: tensor, times|repeats: any, axis: any = nil)",
        "torch.repeat_interleave", function(x, times, axis)
   if not axis then x, axis = nn.ravel(x), 1 end
@@ -277,17 +278,17 @@ define("repeat_interleave(x: tensor, times|repeats: any, axis: any = nil)",
   return op.reshape(nn.expand(wide, grown), {dims = with(dims, axis, dims[axis] * times)})
 end)
 
--- ---- borders ----------------------------------------------------------------------------------
+-- ---- padding ----------------------------------------------------------------------------------
 
--- What comes back from a border to the elements that it shows: parts of g, added up.
+-- The gradient of bordered: parts of g added to the elements that were copied into the border.
 local function from_border(g, axis, n, before, behind, mode)
-  local function put(part, at, count) -- zeros around it
+  local function put(part, at, count) -- padded with zeros
     local first, last = {}, {}
     for i = 1, #shape(g) do first[i], last[i] = 0, 0 end
     first[axis], last[axis] = at, n - at - count
     return op.pad(part, {dims = first, ends = last})
   end
-  local function border(first, count, at) -- as the border shows it, from `at` on
+  local function border(first, count, at) -- the elements that the border copies, from `at` on
     local part = nn.slice(g, axis, first, first + count - 1)
     if mode == "replicate" then return put(nn.sum(part, axis, true), at, 1) end
     return put(mode == "reflect" and nn.flip(part, axis) or part, at, count)
@@ -300,20 +301,20 @@ local function from_border(g, axis, n, before, behind, mode)
   return sum
 end
 
--- Places of x for a border of `before` and `behind` elements: those that the border shows.
+-- x extended by `before` and `behind` elements, by a gather of positions in x.
 local function bordered(x, axis, before, behind, mode)
   local n = shape(x)[axis]
   local place = nn.index({n + before + behind}) - before
   if mode == "replicate" then place = op.min(op.max(place, 0), n - 1)
   elseif mode == "circular" then
     if before > n or behind > n then
-      fail("pad: circular by %d goes around more than once, axis %d of %s has %d",
+      fail("pad: circular by %d wraps around more than once, axis %d of %s has %d",
            math.max(before, behind), axis, tostring(x), n)
     end
     place = op.mod(place, n)
   else
     if before >= n or behind >= n then
-      fail("pad: reflect by %d wants more than as many elements, axis %d of %s has %d",
+      fail("pad: reflect by %d requires more elements than that, axis %d of %s has %d",
            math.max(before, behind), axis, tostring(x), n)
     end
     place = n - 1 - op.abs(n - 1 - op.abs(place))
@@ -323,8 +324,8 @@ local function bordered(x, axis, before, behind, mode)
   end)
 end
 
--- pad: {left, right, top, bottom, ...}: from the last dimension on, as torch.nn.functional.pad;
--- negative ones cut off. mode: "constant" with `value`, "reflect", "replicate" or "circular".
+-- pad: {left, right, top, bottom, ...}, from the last dimension on, as torch.nn.functional.pad;
+-- negative numbers crop. mode: "constant" with `value`, "reflect", "replicate" or "circular".
 define([[pad(x: tensor, pad|padding: sizes, mode: constant/reflect/replicate/circular = constant,
        value: scalar = 0)]],
        [[F.pad, nn.ZeroPad2d, nn.ConstantPad1d, nn.ConstantPad2d, nn.ConstantPad3d,
@@ -332,7 +333,8 @@ define([[pad(x: tensor, pad|padding: sizes, mode: constant/reflect/replicate/cir
        nn.ReplicationPad2d, nn.ReplicationPad3d]], function(x, pad, mode, value)
   local dims = shape(x)
   if #pad % 2 ~= 0 or #pad // 2 > #dims then
-    fail("pad: %d numbers for %s; wants two for each axis, from the last one on", #pad, tostring(x))
+    fail("pad: %d numbers for %s; expected two for each axis, from the last one on", #pad,
+         tostring(x))
   end
   local before, behind, any = {}, {}, false
   for i = 1, #dims do before[i], behind[i] = 0, 0 end
@@ -355,7 +357,7 @@ define([[pad(x: tensor, pad|padding: sizes, mode: constant/reflect/replicate/cir
   if not any then return x end
   local wide = op.pad(x, {dims = before, ends = behind})
   if value == 0 or not value then return wide end
-  local inside -- where x is, no matter what it holds
+  local inside -- where x is, independent of its values
   for axis = 1, #before do
     if before[axis] + behind[axis] > 0 then
       local row = {}

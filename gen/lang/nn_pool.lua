@@ -1,12 +1,13 @@
--- nn_pool.lua: pooling, of the module `nn` (nn.lua). Pools of one dimension are those of two with a
--- height of 1; of three they go over (height, width), then over depth.
+-- nn_pool.lua: pooling, of the module `nn` (nn.lua). One-dimensional pools are two-dimensional ones
+-- of height 1; three-dimensional ones pool (height, width), then depth.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, with = tools.fail, tools.define, tools.with
 
 -- ---- pools of two dimensions ------------------------------------------------------------------
 
--- With ceil_mode the last window may hang over: more padding at the bottom and right.
+-- With ceil_mode the last window may extend beyond the image: extra padding at the bottom and
+-- right.
 local function ceil_pad(x, o)
   local dims, rank = shape(x), #o.kernel
   for i = 1, rank do
@@ -20,8 +21,8 @@ local function ceil_pad(x, o)
   end
 end
 
--- o: kernel, stride and dilation of each dimension, pad of both sides. Returns them with the pad of
--- ceil_mode, and the pad as it was given.
+-- o: kernel, stride and dilation of each dimension, pad of both sides. Returns them with the
+-- padding of ceil_mode, and the original padding.
 local function window_of(what, x, o)
   local w = {kernel = o.kernel, stride = o.stride, dilation = o.dilation,
              pad = {table.unpack(o.pad)}}
@@ -45,7 +46,7 @@ local function avg2d(what, x, o)
   if not hangs and (o.count_include_pad or not padded) then
     return sum * (1 / (w.kernel[1] * w.kernel[2]))
   end
-  -- How many elements each window has: the same sum over ones.
+  -- The number of elements of each window: the same sum over ones.
   local dims = shape(x)
   if o.count_include_pad then
     dims[3], dims[4] = dims[3] + plain[1] + plain[3], dims[4] + plain[2] + plain[4]
@@ -57,7 +58,7 @@ end
 
 -- ---- pools of any dimensions ------------------------------------------------------------------
 
--- The options of a pool with those that it does not take or were not given.
+-- Checks the options of a pool, and fills in defaults.
 local function filled(kernel, o)
   local ones, none = {}, {}
   for i = 1, #kernel do ones[i], none[i], none[#kernel + i] = 1, 0, 0 end
@@ -78,7 +79,7 @@ local function pick(o, i, j) -- the options of dimensions i and j; 0: a height o
   return own
 end
 
--- `two` pools two dimensions.
+-- `two`: the two-dimensional pool.
 local function pool(what, x, o, two)
   local N, C, D, H, W = table.unpack(shape(x))
   if #o.kernel == 2 then return two(what, x, o) end
@@ -93,8 +94,8 @@ local function pool(what, x, o, two)
 end
 
 -- The largest element of each window; stride is by default the kernel. With return_indices a second
--- result: its place in the row, row * W + column of the picture, or the like in three dimensions,
--- as i32.
+-- result: its position in the image, row * W + column, or the equivalent in three dimensions, as
+-- i32.
 define([[max_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# = nil,
        pad|padding: sides# = 0, dilation: each# = 1, ceil_mode: boolean = false,
        return_indices: boolean = false})]], "F.max_pool#d, nn.MaxPool#d", function(rank)
@@ -105,27 +106,27 @@ define([[max_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# =
     return tools.max_with_places(x, (window_of(what, x, w)))
   end
 end)
--- The mean of each window; padding counts unless count_include_pad is false; `divisor` in place of
--- the count.
+-- The mean of each window; padding counts unless count_include_pad is false; `divisor` replaces the
+-- count.
 define([[avg_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# = nil,
        pad|padding: sides# = 0, ceil_mode: boolean = false, count_include_pad: boolean = true,
        divisor|divisor_override: number = nil})]], "F.avg_pool#d, nn.AvgPool#d", function(rank)
   local what = "avg_pool" .. rank .. "d"
   return function(x, kernel, o)
     local w = filled(kernel, o)
-    if o.divisor == 0 then fail("avg_pool%dd: divisor = 0: wants another", rank) end
+    if o.divisor == 0 then fail("avg_pool%dd: divisor = 0: expected a non-zero number", rank) end
     w.divisor = o.divisor and 1 or nil -- sums
     local y = pool(what, x, w, avg2d)
     return o.divisor and y * (1 / o.divisor) or y
   end
 end)
--- (sum x^p)^(1/p) of each window; of one that hangs over, by ceil_mode, the mean of what it has
--- times the size of the kernel, as torch has it.
+-- (sum x^p)^(1/p) of each window; for one that extends beyond the image (ceil_mode) the mean of its
+-- elements times the kernel's size, as in torch.
 define([[lp_pool{1,2}d(x: image#, p|norm_type: number, kernel|kernel_size: each#,
        {stride: each# = nil, ceil_mode: boolean = false})]], "F.lp_pool#d, nn.LPPool#d",
        function(rank)
   return function(x, p, kernel, o)
-    if p == 0 then fail("lp_pool%dd: p = 0: wants another", rank) end
+    if p == 0 then fail("lp_pool%dd: p = 0: expected a non-zero number", rank) end
     local w = filled(kernel, o)
     w.count_include_pad = true
     local means = pool("lp_pool" .. rank .. "d", op.pow(x, p + 0.0), w, avg2d)
@@ -141,8 +142,8 @@ define("global_avg_pool(x: image2)", "", function(x)
   return op.reduce_sum(x, {axes = 12}) * (1 / (dims[3] * dims[4]))
 end)
 
--- Along one axis, as PyTorch cuts the windows: equal ones as a window, others as a slice and a
--- reduction each.
+-- Adaptive pooling along one axis, with PyTorch's windows: one window op if they are equal, else a
+-- slice and a reduction each.
 local function adaptive_axis(x, axis, out, reduce)
   local n = shape(x)[axis]
   if n == out then return x end
@@ -160,16 +161,16 @@ local function adaptive_axis(x, axis, out, reduce)
 end
 tools.adaptive_axis = adaptive_axis
 
-local kMostSizes = 4096 -- of one dimension
--- The size of each dimension of the result; nil, -1 or false keeps one of x.
+local kMostSizes = 4096 -- per dimension
+-- The size of each dimension of the result; nil, -1 or false keeps that of x.
 local function sizes_of(what, x, size, rank)
   local out, dims = {}, shape(x)
   for i = 1, rank do
-    if dims[2 + i] == 0 then fail("%s: wants pictures with elements, not %s", what, tostring(x)) end
+    if dims[2 + i] == 0 then fail("%s: expected non-empty images, got %s", what, tostring(x)) end
   end
   for key in pairs(type(size) == "table" and size or {}) do
     if math.type(key) ~= "integer" or key < 1 or key > rank then
-      fail("%s: size: wants a number or a list of %d, in which nil keeps a size", what, rank)
+      fail("%s: size: expected a number or a list of %d, where nil keeps a size", what, rank)
     end
   end
   for i = 1, rank do
@@ -182,7 +183,7 @@ local function sizes_of(what, x, size, rank)
   return out
 end
 
--- (N, C, ...) -> (N, C, size): means; size is a number or a list, in which nil or -1 keeps one.
+-- (N, C, ...) -> (N, C, size): means; size is a number or a list, where nil or -1 keeps a size.
 define("adaptive_avg_pool{1,2,3}d(x: image#, size|output_size: any)",
        "F.adaptive_avg_pool#d, nn.AdaptiveAvgPool#d", function(rank)
   local function mean(v, axis)
@@ -201,8 +202,8 @@ define("adaptive_avg_pool{1,2,3}d(x: image#, size|output_size: any)",
     return x
   end
 end)
--- (N, C, ...) -> (N, C, size): the largest; with return_indices a second result, their places in
--- the picture, as max_pool2d's.
+-- (N, C, ...) -> (N, C, size): maxima; with return_indices a second result, their positions in the
+-- image, as max_pool2d's.
 define([[adaptive_max_pool{1,2,3}d(x: image#, size|output_size: any,
        {return_indices: boolean = false})]],
        "F.adaptive_max_pool#d, nn.AdaptiveMaxPool#d", function(rank)
@@ -210,7 +211,7 @@ define([[adaptive_max_pool{1,2,3}d(x: image#, size|output_size: any,
   return function(x, size, o)
     local out = sizes_of("adaptive_max_pool" .. rank .. "d", x, size, rank)
     if o.return_indices then return tools.largest_of_parts(x, out) end
-    -- From the last axis on: of equal elements the first, row-major, has the derivative.
+    -- From the last axis on: of equal elements the first in row-major order gets the gradient.
     for i = rank, 1, -1 do x = adaptive_axis(x, 2 + i, out[i], largest) end
     return x
   end

@@ -6,7 +6,7 @@ local fail, define = tools.fail, tools.define
 
 -- ---- matrices ---------------------------------------------------------------------------------
 
--- Of floats the op; integers are multiplied and added up in i32, exactly.
+-- Floats: the op; integers are multiplied and summed exactly, in i32.
 local function product(a, b)
   if tools.is_float(a) or tools.is_float(b) then return op.matmul(a, b) end
   local p, q = shape(a), shape(b)
@@ -17,13 +17,13 @@ local function product(a, b)
 end
 tools.matmul = product
 
--- The last two dimensions are matrices, the others broadcast; a vector is a row on the left, a
--- column on the right. Of integers exact, in i32.
+-- Matrix product of the last two dimensions; the others broadcast; a vector is a row on the left, a
+-- column on the right. Integers are exact, in i32.
 define("matmul(a: tensor, b: tensor)", "torch.matmul", function(a, b)
   local left, right = #shape(a) == 1, #shape(b) == 1
   if not (left or right) then return product(a, b) end
   if #shape(a) == 0 or #shape(b) == 0 then
-    fail("matmul: wants vectors or matrices, not %s and %s", tostring(a), tostring(b))
+    fail("matmul: expected vectors or matrices, got %s and %s", tostring(a), tostring(b))
   end
   if left then a = nn.unsqueeze(a, 1) end
   if right then b = nn.unsqueeze(b, 2) end
@@ -36,7 +36,7 @@ end)
 local function of_ranks(name, m, n)
   return function(a, b)
     if #shape(a) ~= m or #shape(b) ~= n then
-      fail("%s: wants %d and %d dimensions, not %s and %s", name, m, n, tostring(a), tostring(b))
+      fail("%s: expected %d and %d dimensions, got %s and %s", name, m, n, tostring(a), tostring(b))
     end
     return nn.matmul(a, b)
   end
@@ -45,20 +45,20 @@ define("mm(a: tensor, b: tensor)", "torch.mm", of_ranks("mm", 2, 2))
 define("bmm(a: tensor, b: tensor)", "torch.bmm", of_ranks("bmm", 3, 3))
 define("mv(a: tensor, b: tensor)", "torch.mv", of_ranks("mv", 2, 1))
 define("dot|vdot(a: tensor, b: tensor)", "torch.dot", of_ranks("dot", 1, 1))
--- Of vectors along an axis of the shape that both broadcast to.
+-- Dot product of vectors along an axis of the shape that both broadcast to.
 define("vecdot(a: tensor, b: tensor, axis: any = -1)", "torch.linalg.vecdot", function(a, b, axis)
   local products = a * b
   return nn.sum(products, tools.axis_or_only("vecdot: axis", axis, products))
 end)
--- Products of the last dimensions of both.
+-- Dot products along the last dimensions of both.
 define("inner(a: tensor, b: tensor)", "torch.inner", function(a, b)
   if #shape(a) == 0 or #shape(b) == 0 then return a * b end
   return nn.tensordot(a, b, 1, -1, -1)
 end)
--- (N) and (M) -> (N, M).
+-- Outer product: (N) and (M) -> (N, M).
 define("outer|ger(a: tensor, b: tensor)", "torch.outer", function(a, b)
   if #shape(a) ~= 1 or #shape(b) ~= 1 then
-    fail("outer: wants vectors, not %s and %s", tostring(a), tostring(b))
+    fail("outer: expected vectors, got %s and %s", tostring(a), tostring(b))
   end
   return nn.unsqueeze(a, 2) * nn.unsqueeze(b, 1)
 end)
@@ -78,7 +78,7 @@ define("addbmm(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number
        "torch.addbmm", function(x, a, b, o) return added(x, nn.sum(nn.bmm(a, b), 1), o) end)
 define("addr(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})",
        "torch.addr", function(x, a, b, o) return added(x, nn.outer(a, b), o) end)
--- Kronecker's product.
+-- Kronecker product.
 define("kron(a: tensor, b: tensor)", "torch.kron", function(a, b)
   local rank = math.max(#shape(a), #shape(b))
   local p, q = shape(a), shape(b)
@@ -90,17 +90,17 @@ define("kron(a: tensor, b: tensor)", "torch.kron", function(a, b)
     dims[i] = p[i] * q[i]
   end
   if 2 * rank > 8 then
-    fail("kron: of at most 4 dimensions, not %s and %s", tostring(a), tostring(b))
+    fail("kron: expected at most 4 dimensions, got %s and %s", tostring(a), tostring(b))
   end
   return op.reshape(op.reshape(a, {dims = left}) * op.reshape(b, {dims = right}), {dims = dims})
 end)
--- The cross product of vectors of 3 along an axis.
+-- Cross product of 3-element vectors along an axis.
 define("cross(a: tensor, b: tensor, axis: axis = -1)", "torch.cross", function(a, b, axis)
   if shape(a)[axis] ~= 3 then fail("cross: axis %d of %s has not 3 elements", axis, tostring(a)) end
   local function turned(x, by) return nn.roll(x, -by, axis) end
   return turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
 end)
--- The product of several matrices, from the left.
+-- The product of several matrices, multiplied from the left.
 define("multi_dot|chain_matmul(tensors: tensors)", "torch.linalg.multi_dot", function(list)
   local y = list[1]
   for i = 2, #list do y = nn.matmul(y, list[i]) end
@@ -110,10 +110,10 @@ end)
 local function want_square(what, x)
   local dims = shape(x)
   if #dims < 2 or dims[#dims] ~= dims[#dims - 1] then
-    fail("%s: wants square matrices, not %s", what, tostring(x))
+    fail("%s: expected square matrices, got %s", what, tostring(x))
   end
 end
--- A square matrix times itself, n times in all; n = 0: the identity.
+-- The n-th power of a square matrix; n = 0: the identity.
 define("matrix_power(x: tensor, n: whole)", "torch.matrix_power", function(x, n)
   local dims = shape(x)
   if n < 0 then fail("matrix_power: n = %d: there are no inverses", n) end
@@ -128,8 +128,8 @@ define("matrix_power(x: tensor, n: whole)", "torch.matrix_power", function(x, n)
   return result
 end)
 
--- The exponential of square matrices: of x / 2^s, whose 1-norm is at most 1, by Taylor's series,
--- then squared s times; s is at most 8, for norms up to 256.
+-- The exponential of square matrices: Taylor series of x / 2^s with 1-norm at most 1, squared s
+-- times; s is at most 8, for norms up to 256.
 define("matrix_exp(x: tensor)", "torch.matrix_exp, torch.linalg.matrix_exp", function(x)
   want_square("matrix_exp", x)
   local terms, most = 12, 8
@@ -144,8 +144,8 @@ end)
 
 -- ---- einsum -----------------------------------------------------------------------------------
 
--- Of a term like "bij" the letters; "..." becomes upper-case ones that no term has, from the last
--- dimension on.
+-- The letters of a term such as "bij"; "..." becomes upper-case letters that no term uses, from the
+-- last dimension on.
 local function letters_of(term, rank, most)
   local list, dots = {}, term:find("...", 1, true)
   local named = #term - (dots and 3 or 0)
@@ -163,10 +163,10 @@ local function letters_of(term, rank, most)
   return list, rank and rank - named or 0
 end
 
--- A factor: a tensor whose dimensions have names.
+-- A factor: a tensor with named dimensions.
 local function has(list, name) for i, v in ipairs(list) do if v == name then return i end end end
 
--- Repeated names of one factor: the diagonal.
+-- Takes the diagonal over repeated names of a factor.
 local function diagonals(f)
   for i = 1, #f.names do
     for j = #f.names, i + 1, -1 do
@@ -182,7 +182,7 @@ local function diagonals(f)
   return f
 end
 
--- Dimensions of f that are not in `kept` summed up.
+-- Sums over the dimensions of f that are not in `kept`.
 local function sum_out(f, kept)
   local axes, names = {}, {}
   for i, name in ipairs(f.names) do
@@ -191,7 +191,7 @@ local function sum_out(f, kept)
   return #axes == 0 and f or {x = nn.sum(f.x, axes), names = names}
 end
 
--- f as a tensor of the dimensions `names`, 1 where it has none.
+-- f with the dimensions `names`, of size 1 if it lacks one.
 local function laid_out(f, names)
   local order, dims = {}, {}
   for _, name in ipairs(names) do
@@ -208,7 +208,7 @@ local function join(a, b)
   return all
 end
 
--- The product of two factors; `kept`: the names that anyone still wants.
+-- The product of two factors; `kept`: the names that later factors or the result use.
 local function multiply(a, b, kept)
   local function alone(f, other)
     local wanted = join(kept, other.names)
@@ -243,7 +243,7 @@ local function multiply(a, b, kept)
   local function count(names)
     local n = 1; for _, name in ipairs(names) do n = n * sizes[name] end; return n
   end
-  -- What is larger, the product or the factor that the names are of, is not moved.
+  -- The larger of the product and the factor that has these names is not transposed.
   local all = count(batch) * count(rows) * count(columns)
   local function order(list, f)
     if all <= count(f.names) then return end
@@ -261,21 +261,21 @@ local function multiply(a, b, kept)
   return {x = op.reshape(product(left, right), {dims = dims}), names = names}
 end
 
--- einsum(equation, a, b, ...): sums of products by names of dimensions, as "bij,bjk->bik"; a name
--- twice in one term is its diagonal, "..." stands for the dimensions in front that broadcast,
--- without -> the result has the names that occur once, in alphabetical order. Products are made
--- from the left.
+-- einsum(equation, a, b, ...): sums of products by named dimensions, as in "bij,bjk->bik"; a name
+-- twice in one term selects its diagonal, "..." stands for leading dimensions that broadcast;
+-- without -> the result has the names that occur once, in alphabetical order. Operands are
+-- multiplied from the left.
 function nn.einsum(equation, ...)
   local list = {...}
   if type(equation) ~= "string" then
-    fail("einsum: wants an equation, as in nn.einsum(\"ij,jk->ik\", a, b)")
+    fail("einsum: expected an equation, as in nn.einsum(\"ij,jk->ik\", a, b)")
   end
   if #list == 1 and type(list[1]) == "table" then list = list[1] end
   local text = string.gsub(equation, "%s", "")
   local left, right = string.match(text, "^([^>]*)%->(.*)$")
   left = left or text
   if string.find(text, "[^%a,.>%-]") then
-    fail("einsum: \"%s\": wants letters, commas, ... and ->", equation)
+    fail("einsum: \"%s\": expected letters, commas, ... and ->", equation)
   end
   local factors, dots, sizes = {}, 0, {}
   for term in string.gmatch(left .. ",", "([^,]*),") do
@@ -333,14 +333,14 @@ function nn.einsum(equation, ...)
   return same and y.x or nn.permute(y.x, order)
 end
 
--- Products summed over axes: the last so many of a and the first of b, or of each those listed,
--- {{1, 3}, {2, 1}}.
+-- Sums of products over axes: the last `axes` of a and the first of b if a number, else the listed
+-- axes of each, {{1, 3}, {2, 1}}.
 define("tensordot(a: tensor, b: tensor, count|dims: any = 2, left: axes = nil, right: any = nil)",
        "torch.tensordot", function(a, b, count, left, right)
   local p, q = #shape(a), #shape(b)
   if type(count) == "table" then
     if #count ~= 2 then
-      fail("tensordot: wants axes of both, as in {{1, 3}, {2, 1}}, not %s", tools.said(count))
+      fail("tensordot: expected axes of both, as in {{1, 3}, {2, 1}}, got %s", tools.said(count))
     end
     left, right = count[1], count[2]
   end

@@ -1,11 +1,11 @@
--- nn_recurrent.lua: recurrent layers, of the module `nn` (nn.lua), with the parameter names and
--- shapes of PyTorch's, so that its state dicts load unchanged. Sequences are unrolled: one step of
--- the plan for each element.
+-- nn_recurrent.lua: recurrent layers, of the module `nn` (nn.lua), with PyTorch's parameter names
+-- and shapes, so that its state dicts load unchanged. Sequences are unrolled: one step of the plan
+-- per element.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define = tools.fail, tools.define
 
--- Gates of a cell: its products of x and h, one after the other in one weight.
+-- The gates of a cell: the products of x and h, concatenated in one weight.
 local gates = {rnn = 1, lstm = 4, gru = 3}
 
 local function parameters(kind, suffix, inner, hidden, bias, out)
@@ -23,7 +23,7 @@ local function parameters(kind, suffix, inner, hidden, bias, out)
 end
 
 local step = {}
--- of_x: x @ w_ih^T + b_ih, which needs no state.
+-- of_x: x @ w_ih^T + b_ih, which does not depend on the state.
 function step.rnn(p, of_x, h)
   local y = of_x + nn.functional.linear(h, p.w_hh, p.b_hh)
   return p.relu and op.relu(y) or op.tanh(y)
@@ -43,12 +43,12 @@ function step.gru(p, of_x, h)
   return n + z * (h - n)
 end
 
--- ---- cells: one element of a sequence ---------------------------------------------------------
+-- ---- cells: one sequence element ----------------------------------------------------------------
 
 local function zeros(batch, n) return core.full({batch, n}, 0.0) end
 
--- f(x, o) of a sequence or an element without a batch, as of a batch of one, which stands at `axis`
--- of x and its states.
+-- f(x, o) for a sequence or an element without a batch, as a batch of one at `axis` of x and its
+-- states.
 local function one(f, x, o, axis)
   local own = {}
   for key, v in pairs(o) do own[key] = v end
@@ -65,12 +65,12 @@ local function cell(kind)
     local dims = shape(x)
     if #dims == 1 then return one(of_batch, x, o, 1) end
     if #dims ~= 2 then
-      fail("%s: wants (N, features) or (features), not %s", what, tostring(x))
+      fail("%s: expected (N, features) or (features), got %s", what, tostring(x))
     end
     for _, name in ipairs{"h", "c"} do
       local want = dims[1] .. ", " .. o.hidden
       if o[name] and table.concat(shape(o[name]), ", ") ~= want then
-        fail("%s: %s wants (%s), not %s", what, name, want, tostring(o[name]))
+        fail("%s: %s: expected (%s), got %s", what, name, want, tostring(o[name]))
       end
     end
     local p = parameters(kind, "", dims[2], o.hidden, o.bias)
@@ -85,22 +85,21 @@ end
 -- b_hh); N may be missing in all. Parameters name.weight_ih, weight_hh, bias_ih, bias_hh.
 define([[rnn_cell(x: tensor, name: name, {hidden|hidden_size: count, h: tensor = nil,
        bias: boolean = true, nonlinearity: tanh/relu = tanh})]], "nn.RNNCell", cell("rnn"))
--- x (N, features), h and c (N, hidden), 0 by default -> h', c'. Parameters as rnn_cell's, of four
+-- x (N, features), h and c (N, hidden), 0 by default -> h', c'. Parameters as rnn_cell's, with four
 -- gates i, f, g, o.
 define([[lstm_cell(x: tensor, name: name, {hidden|hidden_size: count, h: tensor = nil,
        c: tensor = nil, bias: boolean = true})]], "nn.LSTMCell", cell("lstm"))
--- x (N, features), h (N, hidden), 0 by default -> h'. Parameters as rnn_cell's, of three gates r,
+-- x (N, features), h (N, hidden), 0 by default -> h'. Parameters as rnn_cell's, with three gates r,
 -- z, n.
 define([[gru_cell(x: tensor, name: name, {hidden|hidden_size: count, h: tensor = nil,
        bias: boolean = true})]], "nn.GRUCell", cell("gru"))
 
 -- ---- layers: whole sequences ------------------------------------------------------------------
 
--- x (T, N, features) through one direction of one layer: the outputs (T, N, out), and the last
--- states.
+-- One direction of one layer over x (T, N, features): the outputs (T, N, out) and the last states.
 local function run(p, x, h, c, backward)
   local T, N, inner = table.unpack(shape(x))
-  -- What needs no state is one product for the whole sequence.
+  -- The part that does not depend on the state is one product for the whole sequence.
   local of_x = nn.functional.linear(op.reshape(x, {dims = {T * N, inner}}), p.w_ih, p.b_ih)
   of_x = op.reshape(of_x, {dims = {T, N, shape(of_x)[2]}})
   local outputs = {}
@@ -117,7 +116,7 @@ local function recurrent(kind)
     local dims = shape(x)
     if #dims == 2 then return one(of_batch, x, o, 2) end
     if #dims ~= 3 then
-      fail("%s: wants (sequence, batch, features) or (sequence, features), not %s", kind,
+      fail("%s: expected (sequence, batch, features) or (sequence, features), got %s", kind,
            tostring(x))
     end
     if o.batch_first then x = op.permute(x, {dims = {1, 0, 2}}) end
@@ -125,7 +124,7 @@ local function recurrent(kind)
     local sides = o.bidirectional and 2 or 1
     local out = o.projection and o.projection > 0 and o.projection or nil
     if out and out >= o.hidden then
-      fail("%s: projection = %d: wants less than hidden = %d", kind, out, o.hidden)
+      fail("%s: projection = %d: expected less than hidden = %d", kind, out, o.hidden)
     end
     local function state(given, i, size)
       if not given then return zeros(N, size) end
@@ -134,7 +133,8 @@ local function recurrent(kind)
     for _, name in ipairs{"h", "c"} do
       local want = {o.layers * sides, N, name == "h" and out or o.hidden}
       if o[name] and table.concat(shape(o[name]), ",") ~= table.concat(want, ",") then
-        fail("%s: %s wants (%s), not %s", kind, name, table.concat(want, ", "), tostring(o[name]))
+        fail("%s: %s: expected (%s), got %s", kind, name, table.concat(want, ", "),
+             tostring(o[name]))
       end
     end
     local last_h, last_c = {}, {}
@@ -159,16 +159,16 @@ local function recurrent(kind)
   end
   return of_batch
 end
--- A sequence x (T, N, features), or (N, T, features) with batch_first, through `layers` layers: the
--- outputs (T, N, hidden), twice as wide where bidirectional, and the last states (layers *
--- directions, N, hidden); N may be missing in all. h: the first states, 0 by default. Parameters
+-- `layers` layers over a sequence x (T, N, features), or (N, T, features) with batch_first: the
+-- outputs (T, N, hidden), twice as wide if bidirectional, and the last states (layers * directions,
+-- N, hidden); N may be missing in all. h: the initial states, 0 by default. Parameters
 -- name.weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l0_reverse, ..._l1.
 define([[rnn(x: tensor, name: name, {hidden|hidden_size: count, layers|num_layers: count = 1,
        h: tensor = nil, bias: boolean = true, batch_first: boolean = false,
        dropout: chance = 0, bidirectional: boolean = false, nonlinearity: tanh/relu = tanh})]],
        "nn.RNN", recurrent("rnn"))
--- Likewise; a third result are the last cell states. projection: outputs of this size by
--- name.weight_hr_l0.
+-- LSTM layers, as rnn; a third result is the last cell states. projection: the outputs have this
+-- size, by name.weight_hr_l0.
 define([[lstm(x: tensor, name: name, {hidden|hidden_size: count, layers|num_layers: count = 1,
        h: tensor = nil, c: tensor = nil, bias: boolean = true, batch_first: boolean = false,
        dropout: chance = 0, bidirectional: boolean = false, projection|proj_size: amount = 0})]],

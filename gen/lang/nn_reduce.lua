@@ -1,10 +1,10 @@
--- nn_reduce.lua: reductions, scans and what is made of them, of the module `nn` (nn.lua). `axes` is
--- one axis or a list, by default all; the reduced dimensions are dropped unless `keep`.
+-- nn_reduce.lua: reductions, scans and functions built from them, of the module `nn` (nn.lua).
+-- `axes` is one axis or a list, by default all; the reduced dimensions are dropped unless `keep`.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, bits_of, is_float = tools.fail, tools.define, tools.bits_of, tools.is_float
 
--- Of axes, or of all.
+-- Axes as a bit mask; nil: all.
 local function bits_for(x, axes) return axes and bits_of(axes) or (1 << #shape(x)) - 1 end
 
 local function count_of(x, bits)
@@ -21,7 +21,7 @@ local function squeeze(x, bits, keep)
   return op.reshape(x, {dims = dims})
 end
 
--- row: a reduction by its attributes.
+-- row: attributes -> a reduction.
 local function reduces(row)
   return function(x, axes, keep)
     local bits = bits_for(x, axes)
@@ -29,20 +29,20 @@ local function reduces(row)
   end
 end
 local arguments = "(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)"
-function tools.reduction(name, row) define(name .. arguments, "", reduces(row)) end -- a model's own
+function tools.reduction(name, row) define(name .. arguments, "", reduces(row)) end -- a model's
 
 local function floats(name, x)
   if is_float(x) then return x end
-  fail("%s: wants floats, not %s; x:to(\"f32\") makes them", name, core.dtype(x))
+  fail("%s: expected floats, got %s; x:to(\"f32\") converts", name, core.dtype(x))
 end
 tools.axes_given = {bits = bits_for, count = count_of, squeeze = squeeze, floats = floats}
 
 -- ---- sums and the like ------------------------------------------------------------------------
 
--- Of integers and bools exact, in i32.
+-- The sum; of integers and bools exact, in i32.
 define("sum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.sum", reduces(op.reduce_sum))
--- Of integers and bools exact, in i32.
+-- The product; of integers and bools exact, in i32.
 define("prod(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.prod", reduces(op.reduce_prod))
 define("mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
@@ -50,18 +50,18 @@ define("mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
   local bits = bits_for(floats("mean", x), axes)
   return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
 end)
--- NaN counts as 0.
+-- The sum, with NaN counted as 0.
 define("nansum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.nansum", function(x, axes, keep)
   return nn.sum(is_float(x) and op.where(op.ne(x, x), 0.0, x) or x, axes, keep)
 end)
--- NaN does not count.
+-- The mean of the elements that are not NaN.
 define("nanmean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.nanmean", function(x, axes, keep)
   local known = op.eq(floats("nanmean", x), x)
   return nn.sum(op.where(known, x, 0.0), axes, keep) / nn.sum(known, axes, keep)
 end)
--- How many elements are not 0, as i32.
+-- The number of non-zero elements, as i32.
 define("count_nonzero(x: tensor, axes: axes = nil)", "torch.count_nonzero", function(x, axes)
   return nn.sum(op.ne(x, 0), axes)
 end)
@@ -70,7 +70,7 @@ define("logsumexp(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.logsumexp", function(x, axes, keep)
   return reduces(op.reduce_lse)(is_float(x) and x or nn.to(x, "f32"), axes, keep)
 end)
--- The sum over what broadcasting to x would have repeated: a tensor of these sizes.
+-- Sums x to these sizes: the inverse of broadcasting.
 define("sum_to_size(x: tensor, sizes: sizes)", "Tensor.sum_to_size", function(x, sizes)
   local dims, over = shape(x), {}
   local ahead = #dims - #sizes
@@ -87,7 +87,7 @@ define("sum_to_size(x: tensor, sizes: sizes)", "Tensor.sum_to_size", function(x,
   return op.reshape(#over > 0 and nn.sum(x, over, true) or x, {dims = sizes})
 end)
 
--- ---- the largest and the smallest -------------------------------------------------------------
+-- ---- minimum and maximum ------------------------------------------------------------------------
 
 local function in_own_dtype(row)
   return reduces(function(x, bits)
@@ -102,13 +102,13 @@ define("amax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
 -- The smallest element.
 define("amin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.amin", in_own_dtype(op.reduce_min))
--- Both: two results.
+-- The smallest and the largest element: two results.
 define("aminmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.aminmax", function(x, axes, keep)
   return nn.amin(x, axes, keep), nn.amax(x, axes, keep)
 end)
--- The place of an extreme along the axes. Of integers: the first that is as large, which is exact
--- where floats are not.
+-- The position of an extreme along the axes. For integers: the first element equal to it, which is
+-- exact where floats are not.
 local function place_of(row, extreme)
   local of_floats = reduces(row)
   return function(x, axes, keep)
@@ -125,32 +125,32 @@ local function place_of(row, extreme)
     return squeeze(op.reduce_min(first, {axes = bits}), bits, keep)
   end
 end
--- The place of the largest element along the axes, counted row-major from 0, as i32. The lowest
--- place wins; NaN comes before all numbers.
+-- The position of the largest element along the axes, counted row-major from 0, as i32. The lowest
+-- position wins ties; NaN is larger than all numbers.
 define("argmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.argmax", place_of(op.reduce_argmax, op.reduce_max))
--- Likewise of the smallest.
+-- The position of the smallest element, as argmax; NaN is smaller than all numbers.
 define("argmin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.argmin", place_of(op.reduce_argmin, op.reduce_min))
 
--- Of truths, or of numbers that are not 0.
+-- Logical reduction of bools, or of numbers as x != 0.
 define("all(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.all",
        reduces(function(x, bits) return op.reduce_all(nn.to(x, "f32"), bits) end))
 define("any(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.any",
        reduces(function(x, bits) return op.reduce_any(nn.to(x, "f32"), bits) end))
 
 -- ---- scans ------------------------------------------------------------------------------------
--- Each element becomes what the elements up to it along the axis, itself included, come to.
+-- Each element becomes the accumulation of the elements up to and including it along the axis.
 
 local function scans(row) return function(x, axis) return row(x, {axis = axis - 1}) end end
--- Their sum; of integers and bools exact, in i32.
+-- Cumulative sum; of integers and bools exact, in i32.
 define("cumsum(x: tensor, axis: axis = -1)", "torch.cumsum", scans(op.scan_sum))
--- Their product; of integers and bools exact, in i32.
+-- Cumulative product; of integers and bools exact, in i32.
 define("cumprod(x: tensor, axis: axis = -1)", "torch.cumprod", scans(op.scan_prod))
--- The logarithm of the sum of their exponentials.
+-- Cumulative log-sum-exp.
 define("logcumsumexp(x: tensor, axis: axis = -1)", "torch.logcumsumexp", scans(op.scan_lse))
--- Their extreme, and a second result: its place from 0, of equal ones the last one's; NaN is more
--- extreme than all numbers.
+-- A running extreme, and its position from 0 as a second result, the last of equal ones; NaN is
+-- more extreme than all numbers.
 local function extremes(row)
   return function(x, axis)
     local along = {axis = axis - 1}
@@ -160,23 +160,23 @@ local function extremes(row)
     return op.take_along(x, place, along), place
   end
 end
--- The largest of them, and its place.
+-- The running maximum, and its position.
 define("cummax(x: tensor, axis: axis = -1)", "torch.cummax", extremes(op.scan_max))
--- The smallest of them, and its place.
+-- The running minimum, and its position.
 define("cummin(x: tensor, axis: axis = -1)", "torch.cummin", extremes(op.scan_min))
--- x with `before` ahead of it and `behind` after it, if they are there.
+-- x with `before` prepended and `behind` appended, if given.
 local function extended(x, axis, before, behind)
   local parts = {x}
   if before then table.insert(parts, 1, before) end
   parts[#parts + 1] = behind
   return #parts > 1 and nn.concat(parts, axis) or x
 end
-local function pairs_of(x, axis) -- each element but the first, and the one before it
+local function pairs_of(x, axis) -- each element except the first, and its predecessor
   local n = shape(x)[axis]
   return nn.slice(x, axis, 2, n), nn.slice(x, axis, 1, n - 1)
 end
--- Differences of neighbours along an axis, n times, of x with these tensors before and behind it;
--- of bools, whether they differ.
+-- The n-th differences of neighbours along an axis, of x extended by these tensors before and after
+-- it; of bools, whether neighbours differ.
 define([[diff(x: tensor, n: amount = 1, axis: axis = -1, prepend: tensor = nil,
        append: tensor = nil)]], "torch.diff", function(x, n, axis, prepend, append)
   if n == 0 then return x end
@@ -189,8 +189,8 @@ define([[diff(x: tensor, n: amount = 1, axis: axis = -1, prepend: tensor = nil,
   return x
 end)
 
--- The area between each two neighbours. between: how far they are from each other: a number, or the
--- places of the points, a tensor along the axis or one that broadcasts to y.
+-- The trapezoid areas between neighbours. between: their distance, a number, or the coordinates of
+-- the points, a tensor along the axis or one that broadcasts to y.
 local function areas(what, y, between, axis)
   local b, a = pairs_of(y, axis)
   if core.is_tensor(between) and #shape(between) > 0 then
@@ -198,52 +198,52 @@ local function areas(what, y, between, axis)
     if #shape(places) == 1 then places = tools.along(places, #shape(y), axis) end
     local along = axis + #shape(places) - #shape(y)
     if shape(places)[along] ~= n then
-      fail("%s: x: wants %d places along axis %d, or one number between two, not %s", what, n, axis,
-           tostring(between))
+      fail("%s: x: expected %d coordinates along axis %d, or one per interval, got %s",
+           what, n, axis, tostring(between))
     end
     local far, near = pairs_of(places, along)
     return (a + b) * (far - near) * 0.5
   end
   return (a + b) * 0.5 * between
 end
--- The integral along an axis by the trapezoidal rule: of points dx apart, or of points at the
--- places x, a tensor.
+-- The integral along an axis by the trapezoidal rule, for points dx apart or points at the
+-- coordinates x, a tensor.
 define("trapezoid|trapz(y: tensor, dx|x: value = 1, axis: axis = -1)",
        "torch.trapezoid", function(y, dx, axis)
   return nn.sum(areas("trapezoid", y, dx, axis), axis)
 end)
--- The same up to each point but the first.
+-- The cumulative integral, as trapezoid, at each point except the first.
 define("cumulative_trapezoid(y: tensor, dx|x: value = 1, axis: axis = -1)",
        "torch.cumulative_trapezoid", function(y, dx, axis)
   return nn.cumsum(areas("cumulative_trapezoid", y, dx, axis), axis)
 end)
 
--- Weights of three neighbours, `near` and `far` apart: of the derivative at the first of them, at
--- the middle one and at the last.
+-- Finite-difference weights of three points, `near` and `far` apart, for the derivative at the
+-- first, the middle and the last of them.
 local function slope_weights(near, far)
   local both = near + far
   return {{-(near + both) / (near * both), both / (near * far), -near / (far * both)},
           {-far / (near * both), (far - near) / (near * far), near / (far * both)},
           {far / (near * both), -both / (near * far), (far + both) / (far * both)}}
 end
--- The derivative along an axis of values `between` apart: a number, or a tensor of their places.
+-- The derivative along an axis of values `between` apart: a number, or a tensor of coordinates.
 local function slope(x, axis, between, edge_order)
   local n, rank = shape(x)[axis], #shape(x)
   if n <= edge_order then
-    fail("gradient: axis %d of %s: wants at least %d elements for edge_order = %d", axis,
+    fail("gradient: axis %d of %s: expected at least %d elements for edge_order = %d", axis,
          tostring(x), edge_order + 1, edge_order)
   end
   local function at(v, first, last) return nn.slice(v, axis, first, last) end
   local gaps
   if core.is_tensor(between) then
     if #shape(between) ~= 1 or shape(between)[1] ~= n then
-      fail("gradient: spacing: wants (%d), the places along axis %d, not %s", n, axis,
+      fail("gradient: spacing: expected (%d), the coordinates along axis %d, got %s", n, axis,
            tostring(between))
     end
     gaps = nn.diff(tools.along(between, rank, axis), 1, axis)
   end
   local function gap(first, last) return gaps and at(gaps, first, last) or between + 0.0 end
-  -- At `place` of each three neighbours, of which the first begin from `first` to `last`.
+  -- At position `place` of each triple; the triples start at `first` to `last`.
   local function of_three(place, first, last)
     local weights = slope_weights(gap(first, last), gap(first + 1, last + 1))[place]
     local sum = at(x, first, last) * weights[1] + at(x, first + 2, last + 2) * weights[3]
@@ -257,14 +257,14 @@ local function slope(x, axis, between, edge_order)
   parts[#parts + 1] = edge_order == 2 and of_three(3, n - 2, n - 2) or of_two(n - 1)
   return nn.concat(parts, axis)
 end
--- Derivatives along each of the axes, by default all, a result for each: by differences of the two
--- neighbours, at both ends of the last two values, or of three with edge_order = 2. spacing: how
--- far values are apart, a number, or a list of a number, or of a tensor of places, for each axis.
+-- Derivatives along each of the axes, by default all, one result per axis: central differences,
+-- one-sided at both ends, from two values, or three with edge_order = 2. spacing: the distance of
+-- values, a number, or a list with a number or a tensor of coordinates for each axis.
 define("gradient(x: tensor, {spacing: any = 1, axes: axes = nil, edge_order: whole = 1})",
        "torch.gradient", function(x, o)
   floats("gradient", x)
   if o.edge_order ~= 1 and o.edge_order ~= 2 then
-    fail("gradient: edge_order = %d: wants 1 or 2", o.edge_order)
+    fail("gradient: edge_order = %d: expected 1 or 2", o.edge_order)
   end
   local axes, of_axis, results = o.axes or {}, o.spacing, {}
   if not o.axes then for i = 1, #shape(x) do axes[i] = i end end
@@ -274,8 +274,8 @@ define("gradient(x: tensor, {spacing: any = 1, axes: axes = nil, edge_order: who
     for i = 1, #axes do of_axis[i] = o.spacing end
   end
   if type(of_axis) ~= "table" or #of_axis ~= #axes then
-    fail("gradient: spacing: wants a number, or a list of one for each of %d axes, not %s", #axes,
-         tools.said(o.spacing))
+    fail("gradient: spacing: expected a number, or a list of one for each of %d axes, got %s",
+         #axes, tools.said(o.spacing))
   end
   for i, axis in ipairs(axes) do
     if type(of_axis[i]) ~= "number" then tools.tensor("gradient: spacing", of_axis[i]) end
@@ -286,27 +286,26 @@ end)
 
 -- ---- softmax ----------------------------------------------------------------------------------
 
--- A row that is long, or lies across memory, may not be kept in registers: each sweep reads it
--- again.
+-- Is a row too long, or strided, to be kept in registers, so that each sweep rereads it?
 local function is_read_again(x, bits)
   return bits ~= 1 << (#shape(x) - 1) or count_of(x, bits) > 16384
 end
 tools.is_read_again = is_read_again
 
--- What is subtracted before exponentials: it cancels out, and so do derivatives by it.
+-- The shift before exponentials; it cancels out, so it gets no gradient.
 local function largest(reduce, x, bits) return op.stop_gradient(reduce(x, {axes = bits})) end
 
--- exp(x) over the sum of exp(x) along one axis.
+-- exp(x) divided by its sum along one axis.
 define("softmax(x: tensor, axis: axis = -1)", "F.softmax, nn.Softmax", function(x, axis)
   local bits = 1 << (axis - 1)
   floats("softmax", x)
-  if is_read_again(x, bits) then -- twice, not three times
+  if is_read_again(x, bits) then -- two sweeps, not three
     return op.exp(x - largest(op.reduce_most, x, bits)) / op.reduce_expsum(x, {axes = bits})
   end
   local e = op.exp(x - largest(op.reduce_max, x, bits))
   return e / op.reduce_sum(e, {axes = bits})
 end)
--- Its logarithm.
+-- The logarithm of softmax.
 define("log_softmax(x: tensor, axis: axis = -1)", "F.log_softmax, nn.LogSoftmax", function(x, axis)
   local bits = 1 << (axis - 1)
   floats("log_softmax", x)
@@ -320,5 +319,5 @@ end)
 define("softmin(x: tensor, axis: axis = -1)", "F.softmin, nn.Softmin", function(x, axis)
   return nn.softmax(-x, axis)
 end)
--- softmax over the channels of pictures.
+-- softmax over the channels of images.
 define("softmax2d(x: tensor)", "nn.Softmax2d", function(x) return nn.softmax(x, -3) end)

@@ -1,25 +1,25 @@
--- nn_resize.lua: pictures of other sizes, of the module `nn` (nn.lua): gathers along an axis with
--- places and weights computed.
+-- nn_resize.lua: image resizing, of the module `nn` (nn.lua): gathers along an axis with computed
+-- positions and weights.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define = tools.fail, tools.define
 
 local function clamped(place, n) return op.min(op.max(place, 0), n - 1) end
 
--- The elements of an axis at integer places.
+-- The elements of an axis at integer positions.
 local function at(x, axis, places) return op.gather(x, places, {axis = axis - 1}) end
 
 -- A row of numbers along one axis of x.
 local function beside(x, axis, row) return tools.along(row, #shape(x), axis) end
 
--- Is `out` elements what the scale makes of n? Then places are fractions of whole numbers, and
--- nothing is rounded.
+-- Is `out` exactly n times the scale? Then positions are computed as fractions of integers, without
+-- rounding.
 local function is_exact(n, out, scale)
   return math.abs(scale * out - n) < 1e-9 and 2 * n * out < 2^31
 end
 
--- The place among n elements of each element of the result, not below `least`: the element before
--- it, and how far it is behind that one. scale: elements of x for one of the result.
+-- The source position of each element of the result among n elements, at least `least`: the element
+-- before it and the fraction beyond. scale: elements of x per element of the result.
 local function sources(n, out, scale, align, least)
   local place = nn.index({out})
   if align or is_exact(n, out, scale) then
@@ -75,8 +75,8 @@ function resample.area(x, axis, n, out)
   end)
 end
 
--- With antialias: the taps of a window as wide as `scale` elements of the result, of which those of
--- a kernel are weighed, in numbers of the model; out (taps, out).
+-- antialias: the taps of a window `scale` times as wide as the kernel, with their weights as
+-- numbers of the model; out (taps, out).
 local kernels = {
   linear = {reach = 1, at = function(d) return math.max(1 - math.abs(d), 0) end},
   cubic = {reach = 2, at = function(d) -- Keys, a = -0.5
@@ -119,10 +119,10 @@ local of_mode = {nearest = "nearest", ["nearest-exact"] = "nearest-exact", linea
                  bilinear = "linear",
                  trilinear = "linear", bicubic = "cubic", area = "area"}
 
--- (N, C, ...) to another size, or by a scale (numbers, or one for each dimension). mode: "nearest",
+-- Resizes (N, C, ...) to a size, or by a scale (numbers, or one per dimension). mode: "nearest",
 -- "nearest-exact", "linear" (N, C, L), "bilinear", "trilinear", "bicubic" or "area"; align_corners
--- as PyTorch's. antialias, for "bilinear" and "bicubic": of a smaller picture each element weighs
--- all that it stands for.
+-- as PyTorch's. antialias, for "bilinear" and "bicubic": when shrinking, each element averages all
+-- source elements that it covers.
 define([[interpolate|upsample(x: tensor, size: any = nil, scale|scale_factor: any = nil,
        mode: string = nearest, {align_corners: boolean = false,
        recompute_scale_factor: boolean = false, antialias: boolean = false})]],
@@ -131,14 +131,14 @@ define([[interpolate|upsample(x: tensor, size: any = nil, scale|scale_factor: an
   local dims, rank = shape(x), #shape(x) - 2
   local how = resample[of_mode[mode] or ""]
   if not how then
-    fail("interpolate: mode = '%s': wants %s", mode,
+    fail("interpolate: mode = '%s': expected %s", mode,
          "nearest, nearest-exact, linear, bilinear, trilinear, bicubic or area")
   end
   local wants = ({linear = 1, bilinear = 2, bicubic = 2, trilinear = 3})[mode]
   if rank < 1 or rank > 3 or wants and wants ~= rank then
     fail("interpolate: %s is not for %s", mode, tostring(x))
   end
-  if (sizes == nil) == (scales == nil) then fail("interpolate: wants size or scale") end
+  if (sizes == nil) == (scales == nil) then fail("interpolate: expected size or scale") end
   if o.align_corners and not wants then
     fail("interpolate: align_corners is for linear, bilinear, trilinear and bicubic, not for %s",
          mode)
@@ -155,7 +155,7 @@ define([[interpolate|upsample(x: tensor, size: any = nil, scale|scale_factor: an
     else
       local factor = type(scales) == "table" and scales[i] or scales
       if type(factor) ~= "number" or factor <= 0 then
-        fail("interpolate: scale wants numbers above 0")
+        fail("interpolate: scale: expected numbers above 0")
       end
       out = math.floor(n * factor)
       scale = o.recompute_scale_factor and n / out or 1 / factor

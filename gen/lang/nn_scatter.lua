@@ -1,33 +1,32 @@
--- nn_scatter.lua: elements put where integers name a place, of the module `nn` (nn.lua). Places
--- count from 0, as PyTorch's tensors of indices do.
+-- nn_scatter.lua: scattering, of the module `nn` (nn.lua): elements stored at positions given by
+-- integers. Positions count from 0, as in PyTorch's index tensors.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, with = tools.fail, tools.define, tools.with
 
 -- ---- scatter ----------------------------------------------------------------------------------
 
--- ids as they are, of which each must name one of `size` places: read from their positions, they
--- are checked as those of a gather are.
+-- ids, checked to be positions among `size` elements: as a gather of those positions, whose ids are
+-- checked.
 local function named(ids, size) return op.gather(nn.index({size}, 1), ids, {axis = 0}) end
 
 -- 1.0 at each id along a new last dimension, else 0.0.
 define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(ids, size)
   local dims, wide = shape(ids), {}
   if tools.is_float(ids) then
-    fail("one_hot: wants integers, not %s; ids:long() makes some", core.dtype(ids))
+    fail("one_hot: expected integers, got %s; ids:long() converts", core.dtype(ids))
   end
   for i = 1, #dims do wide[i] = 1 end
   dims[#dims + 1], wide[#wide + 1] = 1, size
   return op.eq(op.reshape(named(ids, size), {dims = dims}), nn.index(wide, #wide)):to("f32")
 end)
 
--- Are `ids` and `size` places so many pairs that it is better not to compare each with each? Few of
--- them are no work for a block: 1024 of each row are faster compared, 16384 are not, by the cost
--- model.
+-- Are there too many pairs of `ids` and `size` positions to compare each with each? By the cost
+-- model, comparing is faster with 1024 pairs per row and slower with 16384.
 function tools.many_pairs(ids, size) return ids > 8 and ids * size >= 4096 end
 
--- Elements added up by ids along the last axis, both (..., N), into (..., size): the same bits in
--- every run, and integers exactly. What has no id from 0 to size - 1 is left out.
+-- Adds elements by ids along the last axis, both (..., N), into (..., size): bit-reproducible,
+-- integers exact. Elements whose id is not 0 to size - 1 are dropped.
 function tools.scatter_rows(ids, from, size)
   local dims, n = shape(ids), shape(ids)[#shape(ids)]
   local batches = tools.product(dims, 1, #dims - 1)
@@ -41,11 +40,11 @@ function tools.scatter_rows(ids, from, size)
   end)
 end
 
--- (N, ...) rows added up by their ids (N) into (size, ...): the gradient of gather.
+-- Rows (N, ...) added by their ids (N) into (size, ...): the gradient of gather.
 local function added_rows(what, ids, rows, size)
   local dims = shape(rows)
   if #shape(ids) ~= 1 or shape(ids)[1] ~= dims[1] then
-    fail("%s: wants an id for each row, not %s and %s", what, tostring(ids), tostring(rows))
+    fail("%s: expected an id for each row, got %s and %s", what, tostring(ids), tostring(rows))
   end
   local n, wide = dims[1], with(dims, 1, size)
   local each = #dims > 1 and {n, tools.product(dims, 2)} or {n}
@@ -55,19 +54,19 @@ local function added_rows(what, ids, rows, size)
     return op.reshape(sums, {dims = wide})
   end)
 end
--- y, of the dtype of bytes or bools x, as which PyTorch adds them up.
+-- y converted to the dtype of x if x is u8 or bool, as PyTorch's additions are.
 local function as_given(y, x)
   local dtype = core.dtype(x)
   return (dtype == "bool" or dtype == "u8") and nn.to(y, dtype) or y
 end
--- x with the elements `from` added where ids name a place along an axis; or, of ids (N) and rows
--- (N, ...), nn.scatter_add(ids, rows, size): the rows added up by their ids into (size, ...).
+-- x with the elements `from` added at the positions ids along an axis; or, for ids (N) and rows (N,
+-- ...), nn.scatter_add(ids, rows, size): the rows added by their ids into (size, ...).
 define("scatter_add(x: tensor, axis|rows: any, ids|index|size: any, from|src: tensor = nil)",
        "torch.scatter_add", function(x, axis, ids, from)
   if core.is_tensor(axis) then
     return added_rows("scatter_add", x, axis, tools.count("scatter_add: size", ids))
   end
-  if not from then fail("scatter_add: wants an axis, ids and what is added there") end
+  if not from then fail("scatter_add: expected an axis, ids and the values to add") end
   axis = tools.axis_or_only("scatter_add: axis", axis, x)
   tools.tensor("scatter_add: ids", ids)
   return nn.scatter_reduce(x, axis, ids, from, "sum")
@@ -79,22 +78,22 @@ define([[index_add(x: tensor, axis: axis, ids|index: tensor, from|source: tensor
   local sums = added_rows("index_add", ids, nn.movedim(from, axis, 1), n)
   return as_given(x + nn.movedim(sums, 1, axis) * o.alpha, x)
 end)
--- How often each integer below `size` is among ids, as i32; or the sums of `weights` there.
+-- The number of times each integer below `size` occurs in ids, as i32; or the sum of its `weights`.
 define("bincount(ids: tensor, size|minlength: count, weights: tensor = nil)",
        "torch.bincount", function(ids, size, weights)
   local dims = shape(ids)
   if #dims ~= 1 or weights and table.concat(shape(weights), ",") ~= table.concat(dims, ",") then
-    fail("bincount: wants ids (n)%s, not %s%s", weights and " and weights (n)" or "", tostring(ids),
-         weights and " and " .. tostring(weights) or "")
+    fail("bincount: expected ids (n)%s, got %s%s", weights and " and weights (n)" or "",
+         tostring(ids), weights and " and " .. tostring(weights) or "")
   end
   weights = weights and tools.is_float(weights) and weights or weights and nn.to(weights, "f32")
   return tools.scatter_rows(ids, weights or nn.ones(dims, {dtype = "i32"}), size)
 end)
 
--- No element of x is below, or above it.
+-- The identities of max and min for x's dtype.
 local function least(x) return tools.is_float(x) and -math.huge or -0x80000000 end
 local function most(x) return tools.is_float(x) and math.huge or 0x7fffffff end
--- `values` in that corner of x, beside it x.
+-- x with its leading corner replaced by `values`.
 local function in_corner(values, x)
   local of, inside = shape(values), nil
   local before, behind = {}, {}
@@ -109,13 +108,14 @@ local function in_corner(values, x)
   end
   return inside and op.where(inside, op.pad(values, {dims = before, ends = behind}), x) or values
 end
--- What ids may change of x along an axis, and of `from` what they take: ids may be smaller than x
--- on the other axes, and than `from` on all.
+-- The part of x that ids may change along an axis, and the part of `from` that they read: ids may
+-- be smaller than x on the other axes, and smaller than `from` on all.
 local function reached(what, x, axis, ids, from)
   local of = shape(ids)
   local small = #of == #shape(x) and tools.corner(x, of, axis)
   if not small then
-    fail("%s: ids %s are larger than %s beside axis %d", what, tostring(ids), tostring(x), axis)
+    fail("%s: ids %s exceed %s in a dimension other than axis %d", what, tostring(ids),
+         tostring(x), axis)
   end
   if not core.is_tensor(from) then return small, from end
   local taken = #shape(from) == #of and of[axis] <= shape(from)[axis] and
@@ -130,9 +130,9 @@ local function hits(x, axis, ids)
   local size = shape(x)[axis]
   return op.eq(nn.unsqueeze(named(ids, size), axis), nn.index(with(row, axis, size), axis)), row
 end
--- x with `from` (a tensor at least as large as ids, or a number) where ids name a place along the
--- axis; of equal ids the last one. ids may be smaller than x on the other axes. reduce: what is
--- there is added to, or multiplied.
+-- x with `from` (a number, or a tensor at least as large as ids) stored at the positions ids along
+-- the axis; the last of equal ids wins. ids may be smaller than x on the other axes. reduce: add
+-- to, or multiply, the previous value.
 define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: element,
        {reduce: none/add/multiply = none})]], "torch.scatter", function(x, axis, ids, from, o)
   if o.reduce ~= "none" then
@@ -140,7 +140,7 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: eleme
     return nn.scatter_reduce(x, axis, ids, from, o.reduce == "add" and "sum" or "prod")
   end
   local own, taken = reached("scatter", x, axis, ids, from)
-  -- For each place the last of the ids that names it: the largest along m.
+  -- For each position the last id that names it: the largest along m.
   local hit, row = hits(x, axis, ids)
   local count = shape(ids)[axis]
   if tools.product(shape(ids)) == 0 then return x end
@@ -151,8 +151,8 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: eleme
   local y = op.where(op.ge(last, 0), tools.as_element("scatter", taken, x), own)
   return in_corner(as_given(y, x), x)
 end)
--- x with the elements of `from`, row-major from the first on, where mask is true; x and mask
--- broadcast to each other.
+-- x with the elements of `from`, in row-major order, where mask is true; x and mask broadcast to
+-- each other.
 define("masked_scatter(x: tensor, mask: condition, from|source: tensor)",
        "Tensor.masked_scatter", function(x, mask, from)
   local n = tools.product(shape(from))
@@ -163,13 +163,13 @@ define("masked_scatter(x: tensor, mask: condition, from|source: tensor)",
   local taken = op.gather(nn.ravel(from), place, {axis = 0})
   return op.where(mask, op.reshape(taken, {dims = shape(x)}), x)
 end)
--- x, its elements counted row-major, from the end where ids are below 0, with those of `from` where
--- ids name a place; of equal ids the last one, with accumulate all added to it.
+-- x with `from` stored at the row-major positions ids, which count from the end if negative; the
+-- last of equal ids wins, with accumulate all are added.
 define("put(x: tensor, ids|index: tensor, from|source: tensor, accumulate: boolean = false)",
        "torch.put", function(x, ids, from, accumulate)
   local flat, places, given = nn.ravel(x), nn.ravel(ids), nn.ravel(from)
   if shape(places)[1] ~= shape(given)[1] then
-    fail("put: wants as many elements as %s, not %s", tostring(ids), tostring(from))
+    fail("put: expected as many elements as %s, got %s", tostring(ids), tostring(from))
   end
   places = tools.from_end(places, shape(flat)[1])
   local y
@@ -177,10 +177,10 @@ define("put(x: tensor, ids|index: tensor, from|source: tensor, accumulate: boole
   else y = nn.scatter(flat, 1, places, given) end
   return nn.reshape(y, shape(x))
 end)
--- x with `from` where the tensors of integers `ids` name places, one of them for each of the first
--- axes of x, whole parts of it where there are fewer; they broadcast, and count from the end below
--- 0. `from`, a tensor or a number, broadcasts to those places; of equal ones the last, with
--- accumulate all added to what is there.
+-- x with `from` stored at the positions given by the integer tensors `ids`, one per leading axis of
+-- x; with fewer tensors than axes whole slices are stored. ids broadcast, and count from the end if
+-- negative. `from`, a tensor or a number, broadcasts to the positions; the last of equal ones wins,
+-- with accumulate all are added.
 define([[index_put(x: tensor, ids|indices: tensors, from|values: value,
        accumulate: boolean = false)]], "Tensor.index_put", function(x, ids, from, accumulate)
   local dims = shape(x)
@@ -190,7 +190,7 @@ define([[index_put(x: tensor, ids|indices: tensors, from|values: value,
   local place
   for i, id in ipairs(ids) do
     if tools.is_float(id) or core.dtype(id) == "bool" then
-      fail("index_put: ids[%d]: wants integers, not %s%s", i, core.dtype(id),
+      fail("index_put: ids[%d]: expected integers, got %s%s", i, core.dtype(id),
            core.dtype(id) == "bool" and "; nn.where puts by truths" or "")
     end
     local own = tools.from_end(id, dims[i])
@@ -209,13 +209,13 @@ define([[index_put(x: tensor, ids|indices: tensors, from|values: value,
   else parts = nn.index_copy(parts, 1, place, from) end
   return op.reshape(parts, {dims = dims})
 end)
--- ids (N) along an axis: x with the rows `from` there.
+-- x with the rows `from` stored at ids (N) along an axis.
 define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor)",
        "torch.index_copy", function(x, axis, ids, from)
   local wide = with(shape(x), axis, tools.product(shape(ids)))
   return nn.scatter(x, axis, nn.expand(tools.along(ids, #wide, axis), wide), from)
 end)
--- ids (N) along an axis: x with a number there.
+-- x with a number stored at ids (N) along an axis.
 define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: element)",
        "torch.index_fill", function(x, axis, ids, value)
   local dims = shape(x)
@@ -223,17 +223,17 @@ define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: element)",
   local hit = nn.any(op.eq(place, nn.reshape(named(ids, dims[axis]), {1, -1})), 2)
   return nn.masked_fill(x, tools.along(hit, #dims, axis), value)
 end)
--- x with `from` as element `index` (from 1) of an axis.
+-- x with `from` stored as element `index` (from 1) of an axis.
 define("select_scatter(x: tensor, from|src: tensor, axis: axis, index: whole)",
        "torch.select_scatter", function(x, from, axis, index)
   local want = shape(x)
   table.remove(want, axis)
   if table.concat(shape(from), ", ") ~= table.concat(want, ", ") then
-    fail("select_scatter: from: wants (%s), not %s", table.concat(want, ", "), tostring(from))
+    fail("select_scatter: from: expected (%s), got %s", table.concat(want, ", "), tostring(from))
   end
   return nn.slice_scatter(x, nn.unsqueeze(from, axis), axis, index, index)
 end)
--- x with `from` as every step-th of the elements first to last of an axis.
+-- x with `from` stored as every step-th of the elements first to last of an axis.
 define([[slice_scatter(x: tensor, from|src: tensor, axis: axis = 1, first: whole = nil,
        last: whole = nil, step: count = 1)]],
        "torch.slice_scatter", function(x, from, axis, first, last, step)
@@ -241,7 +241,7 @@ define([[slice_scatter(x: tensor, from|src: tensor, axis: axis = 1, first: whole
   local places = nn.slice(nn.index({dims[axis]}), 1, first, last, step)
   local wanted = with(dims, axis, shape(places)[1])
   if table.concat(wanted, ",") ~= table.concat(shape(from), ",") then
-    fail("slice_scatter: these elements of %s are (%s), not %s", tostring(x),
+    fail("slice_scatter: the slice of %s is (%s), got %s", tostring(x),
          table.concat(wanted, ", "), tostring(from))
   end
   if tools.product(wanted) == 0 then return x end
@@ -256,21 +256,22 @@ define([[slice_scatter(x: tensor, from|src: tensor, axis: axis = 1, first: whole
   return op.where(here, op.gather(from, at, {axis = axis - 1}), x)
 end)
 
--- x with the elements `from` reduced into the places that ids name along an axis, as PyTorch's
--- scatter_reduce; ids may be smaller than x on the other axes, and than `from`.
--- include_self = false: what was in such a place before does not count. Bools stay bools, u8 u8.
+-- x with the elements `from` reduced into the positions ids along an axis, as PyTorch's
+-- scatter_reduce; ids may be smaller than x on the other axes, and smaller than `from`.
+-- include_self = false: previous values at these positions are ignored. Bools stay bools, u8 stays
+-- u8.
 define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tensor,
        reduce: sum/prod/mean/amax/amin, {include_self: boolean = true})]],
        "torch.scatter_reduce", function(x, axis, ids, from, reduce, o)
   local own_x, taken = reached("scatter_reduce", x, axis, ids, from)
   if tools.product(shape(ids)) == 0 then return x end
-  -- What does not hit counts for nothing.
+  -- Elements without a match are replaced by the identity.
   local hit = hits(x, axis, ids)
   local zero, one = tools.as_element("", 0, x), tools.as_element("", 1, x)
   local function reduced(f, none)
     return f(op.where(hit, nn.unsqueeze(taken, axis), none), axis + 1)
   end
-  local function summed(none) -- of few ids, each place looks which ones are its
+  local function summed(none) -- of few ids, each position compares all ids
     local size = shape(x)[axis]
     if not tools.many_pairs(shape(ids)[axis], size) then return reduced(nn.sum, none) end
     local places = nn.movedim(named(ids, size), axis, -1)
@@ -279,7 +280,7 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
   end
   local self, any = o.include_self, nn.any(hit, axis + 1)
   local function own(none) return self and own_x or op.where(any, none, own_x) end
-  -- Its gradient is shared by all that are equal to it, what was there before among them.
+  -- The gradient is shared by all elements equal to the extreme, the previous value included.
   local function extreme(of_two, f, none)
     local all, before = op.where(hit, nn.unsqueeze(taken, axis), none), own(none)
     local y = of_two(before, f(all, axis + 1))
@@ -302,14 +303,14 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
   end
   return in_corner(as_given(result(), x), x)
 end)
--- x, where the i-th part of `from` along an axis is joined by `reduce` into the part of x that
--- ids[i] names, a vector; as scatter_reduce.
+-- x with the i-th slice of `from` along an axis combined by `reduce` into slice ids[i], ids being a
+-- vector; as scatter_reduce.
 define([[index_reduce(x: tensor, axis: axis, ids|index: tensor, from|source: tensor,
        reduce: prod/mean/amax/amin, {include_self: boolean = true})]],
        "Tensor.index_reduce", function(x, axis, ids, from, reduce, o)
   local row = {}
   for i = 1, #shape(x) do row[i] = 1 end
-  if #shape(ids) ~= 1 then fail("index_reduce: the ids want a vector, not %s", tostring(ids)) end
+  if #shape(ids) ~= 1 then fail("index_reduce: expected a vector of ids, got %s", tostring(ids)) end
   local wide = op.reshape(ids, {dims = with(row, axis, shape(ids)[1])})
   return nn.scatter_reduce(x, axis, nn.expand(wide, with(shape(x), axis, shape(ids)[1])), from,
                            reduce, o)

@@ -1,5 +1,5 @@
 -- nn_schedules.lua: learning rate schedules, of the module `nn` (nn.lua). They are computed on the
--- device from the step, a tensor, so that a replayed graph needs no host.
+-- device from the step, a tensor, so that a replayed CUDA graph does not involve the host.
 local core, nn = ...
 local op, tools = core.op, core.tools
 local fail, options, said = tools.fail, tools.options, tools.said
@@ -11,7 +11,7 @@ tools.schedule_options = {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1, fin
 local function check_options(what, o)
   tools.check_ranges(what, o)
   if math.type(o.cycles) ~= "integer" or o.cycles < 1 then
-    fail("%s: cycles = %s: wants an integer, 1 or more", what, said(o.cycles))
+    fail("%s: cycles = %s: expected an integer, 1 or more", what, said(o.cycles))
   end
   local parts = type(o.milestones) == "table"
   for key, part in pairs(parts and o.milestones or {}) do
@@ -19,8 +19,8 @@ local function check_options(what, o)
         and part >= 0 and part <= 1
   end
   if not parts then
-    fail("%s: milestones = %s: wants parts of the run, each from 0 to 1, as in {0.5, 0.75}", what,
-         said(o.milestones))
+    fail("%s: milestones = %s: expected fractions of the run, from 0 to 1, as in {0.5, 0.75}",
+         what, said(o.milestones))
   end
 end
 
@@ -31,11 +31,11 @@ local schedules = {}
 local function clamped(x) return op.min(op.max(x, 0.0), 1.0) end
 local function cosine_down(x) return (op.cos(x * math.pi) + 1.0) * 0.5 end -- from 1 to 0
 
--- The part of the run behind the warm-up that is over, from 0 to 1.
+-- The fraction of the run after the warm-up that is over, from 0 to 1.
 local function done(at, total, o)
   return clamped((at - o.warmup) / op.max(total - o.warmup, 1.0))
 end
--- What falls from 1 to 0, as from 1 to `final`.
+-- Maps a curve from 1 to 0 to one from 1 to `final`.
 local function down_to(final, x) return final == 0 and x or x * (1 - final) + final end
 
 function schedules.constant(at) return at * 0.0 + 1.0 end
@@ -52,7 +52,7 @@ function schedules.cosine(at, total, o)
   local x = done(at, total, o)
   if o.cycles > 1 then
     local behind, span = op.max(at - o.warmup, 0.0), op.max(total - o.warmup, 1.0) / o.cycles
-    local begun = op.floor((behind + 0.5) / span) * span -- of this cycle; steps are whole
+    local begun = op.floor((behind + 0.5) / span) * span -- start of this cycle; steps are whole
     x = op.where(op.lt(x, 1.0), clamped((behind - begun) / span), 1.0)
   end
   return down_to(o.final, cosine_down(x))
@@ -67,7 +67,7 @@ schedules.linear = function(at, total, o)
 end
 
 function schedules.exponential(at, total, o)
-  if o.gamma == 0 then fail("schedule: exponential: gamma = 0: wants more than 0") end
+  if o.gamma == 0 then fail("schedule: exponential: gamma = 0: expected more than 0") end
   return op.exp(done(at, total, o) * math.log(o.gamma))
 end
 
@@ -102,16 +102,16 @@ function nn.schedule(name, at, total, given)
   local o = options("schedule", given, tools.schedule_options)
   check_options("schedule", o)
   local f = type(name) == "function" and name or schedules[name]
-      or fail("schedule: '%s' is none of %s", tostring(name),
+      or fail("schedule: '%s' is not one of %s", tostring(name),
               table.concat(tools.sorted_keys(schedules), ", "))
   if not core.is_tensor(at) then
-    fail("schedule: at = %s: wants the step as a tensor, a state that an entry updates", said(at))
+    fail("schedule: at = %s: expected a tensor, for example a state that counts steps", said(at))
   end
   if not core.is_tensor(total) then tools.checks.number("schedule: total", total) end
   at, total = at:to("f32"), core.is_tensor(total) and total:to("f32") or total + at:to("f32") * 0.0
   local factor = f(at, total, o)
   if type(name) == "function" and not core.is_tensor(factor) then
-    tools.checks.number("schedule: what the function returns", factor)
+    tools.checks.number("schedule: result of the function", factor)
     factor = at * 0.0 + factor
   end
   if o.warmup == 0 then return factor end

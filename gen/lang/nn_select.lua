@@ -1,12 +1,12 @@
--- nn_select.lua: elements chosen by integers, and by where they are, of the module `nn` (nn.lua).
--- Places count from 0, as PyTorch's tensors of indices do.
+-- nn_select.lua: gathering, masks and diagonals, of the module `nn` (nn.lua): elements chosen by
+-- integers or by position. Positions count from 0, as in PyTorch's index tensors.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, with = tools.fail, tools.define, tools.with
 
 -- ---- gather -----------------------------------------------------------------------------------
 
--- The corner of x that has these sizes beside an axis, if x is that large.
+-- The leading corner of x with these sizes except along an axis, if x is that large.
 local function corner(x, sizes, axis)
   local dims, same = with(sizes, axis, shape(x)[axis]), true
   for i, d in ipairs(shape(x)) do
@@ -19,8 +19,8 @@ local function corner(x, sizes, axis)
 end
 tools.corner = corner
 
--- Rows of x by integers: the axis becomes the dimensions of ids. With the axis before the ids
--- torch.gather, which is take_along.
+-- Rows of x by integers: the dimensions of ids replace the axis. With the axis before the ids it is
+-- torch.gather, that is, take_along.
 define("gather(x: tensor, ids|index: any, axis: any = 1)",
        "x[ids], torch.gather", function(x, ids, axis)
   if core.is_tensor(axis) and type(ids) == "number" then return nn.take_along(x, axis, ids) end
@@ -31,34 +31,35 @@ end)
 define("index_select(x: tensor, axis: axis, ids|index: tensor)",
        "torch.index_select", function(x, axis, ids)
   if #shape(ids) > 1 then
-    fail("index_select: wants ids of one dimension, not %s", tostring(ids))
+    fail("index_select: expected ids of one dimension, got %s", tostring(ids))
   end
   return op.gather(x, ids, {axis = axis - 1})
 end)
--- Of each row along the axis the elements that ids names; ids may be smaller than x on the other
--- axes, where the first of x count.
+-- The elements of x that ids names along the axis; ids may be smaller than x on the other axes,
+-- where the leading elements of x are used.
 define("take_along(x: tensor, ids|index: tensor, axis: any = -1)",
        "torch.gather", function(x, ids, axis)
   axis = tools.axis_or_only("take_along: axis", axis, x)
   if #shape(x) == 0 then x = op.reshape(x, {dims = {1}}) end
   local of = shape(ids)
-  if #of == 0 then -- a number of a vector
+  if #of == 0 then -- one element of a vector
     return op.reshape(nn.take_along(x, op.reshape(ids, {dims = {1}}), axis), {dims = {}})
   end
   local from = #of == #shape(x) and corner(x, of, axis)
   if not from then
-    fail("take_along: ids %s are larger than %s beside axis %d", tostring(ids), tostring(x), axis)
+    fail("take_along: ids %s exceed %s in a dimension other than axis %d", tostring(ids),
+         tostring(x), axis)
   end
   return op.take_along(from, ids, {axis = axis - 1})
 end)
--- The same of x and ids that broadcast to each other on the other axes; without an axis of all
--- elements, and all ids, in a row.
+-- take_along where x and ids broadcast to each other on the other axes; without an axis both are
+-- flattened.
 define("take_along_dim(x: tensor, ids|indices: tensor, axis: axis = nil)",
        "torch.take_along_dim", function(x, ids, axis)
   if not axis then x, ids, axis = nn.ravel(x), nn.ravel(ids), 1 end
   local dims, of = shape(x), shape(ids)
   if #dims ~= #of then
-    fail("take_along_dim: wants ids of as many dimensions as %s, not %s", tostring(x),
+    fail("take_along_dim: expected ids of as many dimensions as %s, got %s", tostring(x),
          tostring(ids))
   end
   for i = 1, #dims do
@@ -68,24 +69,24 @@ define("take_along_dim(x: tensor, ids|indices: tensor, axis: axis = nil)",
   end
   return op.take_along(nn.expand(x, dims), nn.expand(ids, of), {axis = axis - 1})
 end)
--- ids that count from the end where they are below 0, as places among `size` elements.
+-- Negative ids converted to positions among `size` elements.
 function tools.from_end(ids, size) return op.where(op.lt(ids, 0), ids + size, ids) end
--- Elements of x, counted row-major, from the end where ids are below 0.
+-- Elements of x at row-major positions, which count from the end if negative.
 define("take(x: tensor, ids|index: tensor)", "torch.take", function(x, ids)
   local flat = nn.ravel(x)
   return op.gather(flat, tools.from_end(ids, shape(flat)[1]), {axis = 0})
 end)
 
--- ---- by place ---------------------------------------------------------------------------------
+-- ---- by position ------------------------------------------------------------------------------
 
--- Where column - row of the last two dimensions is at least (at most) `diagonal`.
+-- Where column - row of the last two dimensions is >= (or <=) `diagonal`.
 local function side(x, compare, diagonal)
   local dims = shape(x)
-  if #dims < 2 then fail("wants at least two dimensions, not %s", tostring(x)) end
+  if #dims < 2 then fail("expected at least two dimensions, got %s", tostring(x)) end
   local rows, columns = dims[#dims - 1], dims[#dims]
   return compare(nn.index({rows, columns}, 2) - nn.index({rows, columns}, 1), diagonal)
 end
--- The elements of x where a condition holds, elsewhere 0 or, of bools, false.
+-- x where a condition holds, elsewhere 0 (false for bools).
 local function only(here, x)
   if core.dtype(x) == "bool" then return here & x end
   return op.where(here, x, tools.is_float(x) and 0.0 or 0)
@@ -98,8 +99,8 @@ end)
 define("tril(x: tensor, diagonal: whole = 0)", "torch.tril", function(x, diagonal)
   return only(side(x, op.le, diagonal), x)
 end)
--- n elements of the last two dimensions whose places differ by `offset`; and g, those, where they
--- are, 0 elsewhere, which is the gradient.
+-- The n elements of the last two dimensions with column - row = `offset`; and the inverse, which
+-- stores g there and 0 elsewhere: the gradient.
 local spread_diagonal
 local function take_diagonal(x, n, offset)
   local dims = shape(x)
@@ -123,7 +124,7 @@ function spread_diagonal(g, rows, columns, offset)
   end)
 end
 
--- Elements of two dimensions whose places differ by `offset`, as a new last dimension.
+-- A diagonal: the elements of two dimensions with column - row = `offset`, as a new last dimension.
 define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
        "torch.diagonal", function(x, offset, a, b)
   x = nn.movedim(x, {a, b}, {-2, -1})
@@ -132,7 +133,7 @@ define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
   local n = math.max(math.min(rows - math.max(-offset, 0), columns - math.max(offset, 0)), 0)
   return take_diagonal(x, n, offset)
 end)
--- x, whose elements on that diagonal are those of `from`.
+-- x with `from` stored on that diagonal.
 define("diagonal_scatter(x: tensor, from|src: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
        "torch.diagonal_scatter", function(x, from, offset, a, b)
   local turned = nn.movedim(x, {a, b}, {-2, -1})
@@ -141,7 +142,7 @@ define("diagonal_scatter(x: tensor, from|src: tensor, offset: whole = 0, a: axis
   local row, column = nn.index({rows, columns}, 1), nn.index({rows, columns}, 2)
   local wanted = shape(nn.diagonal(x, offset, a, b))
   if table.concat(wanted, ",") ~= table.concat(shape(from), ",") then
-    fail("diagonal_scatter: the diagonal of %s is (%s), not %s", tostring(x),
+    fail("diagonal_scatter: the diagonal of %s is (%s), got %s", tostring(x),
          table.concat(wanted, ", "), tostring(from))
   end
   local place = op.min(op.min(row, column), wanted[#wanted] - 1)
@@ -149,12 +150,12 @@ define("diagonal_scatter(x: tensor, from|src: tensor, offset: whole = 0, a: axis
   local y = op.where(op.eq(column - row, offset), spread, turned)
   return nn.movedim(y, {-2, -1}, {a, b})
 end)
--- The last dimension on the diagonal of a matrix, 0 elsewhere; a, b: the axes of the result that
--- are the matrix's.
+-- Stores the last dimension on the diagonal of a matrix, 0 elsewhere; a, b: the axes of the result
+-- that form the matrix.
 define("diag_embed(x: tensor, offset: whole = 0, a: whole = -2, b: whole = -1)",
        "torch.diag_embed", function(x, offset, a, b)
   local dims = shape(x)
-  if #dims < 1 then fail("diag_embed: wants at least one dimension, not %s", tostring(x)) end
+  if #dims < 1 then fail("diag_embed: expected at least one dimension, got %s", tostring(x)) end
   local n = dims[#dims] + math.abs(offset)
   local row, column = nn.index({n, n}, 1), nn.index({n, n}, 2)
   local place = op.min(row, column)
@@ -165,63 +166,63 @@ define("diag_embed(x: tensor, offset: whole = 0, a: whole = -2, b: whole = -1)",
   end
   return nn.movedim(y, {-2, -1}, {a, b})
 end)
--- Of a vector diag_embed, of a matrix its diagonal.
+-- For a vector diag_embed, for a matrix its diagonal.
 define("diag(x: tensor, offset|diagonal: whole = 0)", "torch.diag", function(x, offset)
   if #shape(x) == 1 then return nn.diag_embed(x, offset) end
   return nn.diagonal(x, offset)
 end)
--- All elements in a row, on the diagonal of a matrix.
+-- x flattened, on the diagonal of a matrix.
 define("diagflat(x: tensor, offset: whole = 0)", "torch.diagflat", function(x, offset)
   return nn.diag_embed(nn.ravel(x), offset)
 end)
--- The sum of a matrix's diagonal.
+-- The trace: the sum of a matrix's diagonal.
 define("trace(x: tensor)", "torch.trace", function(x)
   if #shape(x) ~= 2 then
-    fail("trace: wants a matrix, not %s; nn.diagonal(x, 0, -2, -1):sum(-1) is that of several",
+    fail("trace: expected a matrix, got %s; nn.diagonal(x, 0, -2, -1):sum(-1) is that of a batch",
          tostring(x))
   end
   return nn.sum(nn.diagonal(x))
 end)
--- Into how many of the ascending boundaries each element comes behind, as i32: right = false:
--- boundary < x.
+-- The number of ascending boundaries below each element, as i32; right = true also counts equal
+-- ones.
 define("bucketize(x: tensor, boundaries: tensor, {right: boolean = false})",
        "torch.bucketize", function(x, boundaries, o)
   local wide = nn.unsqueeze(x, -1)
   return nn.sum(o.right and op.le(boundaries, wide) or op.lt(boundaries, wide), -1)
 end)
--- Into how many of its row of ascending boundaries (..., n) each value (..., m) comes behind, or of
--- one row for all; as bucketize. side = "right" is right = true; sorter: the places that put
--- boundaries into their order, of their shape.
+-- The number of ascending boundaries (..., n) below each value (..., m) of the same row, or of one
+-- row for all; as bucketize. side = "right" is right = true; sorter: the positions that sort
+-- boundaries, of their shape.
 define([[searchsorted(boundaries|sorted_sequence: tensor, values: tensor, {right: boolean = false,
        side: left/right = left, sorter: tensor = nil})]],
        "torch.searchsorted", function(boundaries, values, o)
   if o.sorter then
     if table.concat(shape(o.sorter), ",") ~= table.concat(shape(boundaries), ",") then
-      fail("searchsorted: sorter: wants the shape of %s, not %s", tostring(boundaries),
+      fail("searchsorted: sorter: expected the shape of %s, got %s", tostring(boundaries),
            tostring(o.sorter))
     end
     boundaries = nn.take_along(boundaries, o.sorter)
   end
   if #shape(boundaries) > 1 then
     if #shape(values) ~= #shape(boundaries) then
-      fail("searchsorted: wants one row of boundaries, or (..., n) and (..., m), not %s and %s",
+      fail("searchsorted: expected one row of boundaries, or (..., n) and (..., m), got %s and %s",
            tostring(boundaries), tostring(values))
     end
     boundaries = nn.unsqueeze(boundaries, -2)
   end
   return nn.bucketize(values, boundaries, {right = o.right or o.side == "right"})
 end)
--- Is each element of x among the elements of `tests`? invert: is it not?
+-- True for each element of x that is among the elements of `tests`; inverted by invert.
 define([[isin(x|elements: tensor, tests|test_elements: tensor, {invert: boolean = false})]],
        "torch.isin", function(x, tests, o)
   local found = nn.any(op.eq(nn.unsqueeze(x, -1), nn.ravel(tests)), -1)
   return o.invert and op.logical_not(found) or found
 end)
--- How many elements lie in each of `bins` equal parts of low to high, the last one closed; those
--- beside them do not count. Where low is high: from the smallest element to the largest.
+-- The number of elements in each of `bins` equal parts of low to high, the last one closed; others
+-- do not count. low = high: from the smallest element to the largest.
 define("histc(x: tensor, bins: count = 100, low|min: number = 0, high|max: number = 0)",
        "torch.histc", function(x, bins, low, high)
-  if low > high then fail("histc: low = %g, high = %g: wants high above low", low, high) end
+  if low > high then fail("histc: low = %g, high = %g: expected high above low", low, high) end
   local scale
   if low == high then
     low, high = nn.amin(x), nn.amax(x)
@@ -243,10 +244,10 @@ local function even_edges(low, high, bins)
   local edge = (high - low) * (1 / bins) * place + low
   return op.where(op.eq(place, bins), high, edge)
 end
--- How many elements, or how much of their weights, lie in each part between edges, the last one
--- closed; and the edges, (bins + 1): two results. bins: a number of equal parts of the range {low,
--- high}, by default from the smallest element to the largest; or the edges, an ascending vector.
--- density: over the sum and the width of the part.
+-- Counts the elements, or sums their weights, between consecutive edges, the last part closed;
+-- returns that and the edges (bins + 1). bins: a number of equal parts of the range {low, high}, by
+-- default from the smallest element to the largest; or an ascending vector of edges. density:
+-- divided by the total and the width of the part.
 define([[histogram(x: tensor, bins: any, {range: any = nil, weight: tensor = nil,
        density: boolean = false})]], "torch.histogram", function(x, bins, o)
   local edges, range = bins, o.range
@@ -254,7 +255,7 @@ define([[histogram(x: tensor, bins: any, {range: any = nil, weight: tensor = nil
     bins = tools.count("histogram: bins", bins)
     if range and (type(range) ~= "table" or type(range[1]) ~= "number" or
                   type(range[2]) ~= "number" or range[1] > range[2]) then
-      fail("histogram: range = %s: wants {low, high}", tools.said(range))
+      fail("histogram: range = %s: expected {low, high}", tools.said(range))
     end
     if range then
       edges = even_edges(nn.full({}, range[1] + 0.0), nn.full({}, range[2] + 0.0), bins)
@@ -262,14 +263,14 @@ define([[histogram(x: tensor, bins: any, {range: any = nil, weight: tensor = nil
       edges = even_edges(nn.amin(x), nn.amax(x), bins)
     end
   elseif #shape(bins) ~= 1 or shape(bins)[1] < 2 or range then
-    fail("histogram: bins: wants a vector of at least two edges%s, not %s",
+    fail("histogram: bins: expected a vector of at least two edges%s, got %s",
          range and " without a range" or "", tostring(bins))
   else
     bins = shape(bins)[1] - 1
   end
   local flat, weight = nn.ravel(x), o.weight and nn.ravel(o.weight)
   if weight and shape(weight)[1] ~= shape(flat)[1] then
-    fail("histogram: weight: wants a number for each element of %s, not %s", tostring(x),
+    fail("histogram: weight: expected a number for each element of %s, got %s", tostring(x),
          tostring(o.weight))
   end
   local bin = nn.bucketize(flat, edges, {right = true}) - 1

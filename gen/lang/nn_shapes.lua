@@ -1,5 +1,5 @@
--- nn_shapes.lua: the same elements in other places, of the module `nn` (nn.lua): moves, which
--- become index arithmetic in the kernels that read them.
+-- nn_shapes.lua: shapes and orders of axes, of the module `nn` (nn.lua): data movement, which
+-- becomes index arithmetic in the kernels that read the results.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, count, whole = tools.fail, tools.define, tools.count, tools.whole
@@ -19,7 +19,7 @@ local function with(dims, axis, size)
 end
 tools.with = with
 
--- A vector, or one number, as a tensor of `rank` dimensions whose elements go along one axis.
+-- A vector or number as a tensor of `rank` dimensions with its elements along one axis.
 function tools.along(v, rank, axis)
   local dims = {}
   for i = 1, rank do dims[i] = 1 end
@@ -27,19 +27,19 @@ function tools.along(v, rank, axis)
   return op.reshape(v, {dims = dims})
 end
 
--- Tensors that a call is given, by their names: are they of the sizes `want`?
+-- Checks that tensors, given by argument name, have the sizes `want`.
 function tools.want_sizes(what, want, given)
   local sizes = table.concat(want, ", ")
   for _, name in ipairs(tools.sorted_keys(given)) do
     if table.concat(shape(given[name]), ", ") ~= sizes then
-      fail("%s: %s: wants (%s), not %s", what, name, sizes, tostring(given[name]))
+      fail("%s: %s: expected (%s), got %s", what, name, sizes, tostring(given[name]))
     end
   end
 end
 
 -- ---- sizes ------------------------------------------------------------------------------------
 
--- Sizes of `elements` in all, where one of them may be -1.
+-- Sizes with `elements` elements in all; one of them may be -1.
 local function completed(what, dims, elements, of)
   local known, hole = 1, nil
   for i, d in ipairs(dims) do
@@ -57,7 +57,8 @@ local function completed(what, dims, elements, of)
   return with(dims, hole, elements // known)
 end
 
--- The same elements in rows of other sizes; one size may be -1, and follows from the others.
+-- The same elements in row-major order with other sizes; one size may be -1 and follows from the
+-- others.
 define("reshape|view(x: tensor, dims: sizes)", "torch.reshape, Tensor.view", function(x, dims)
   return op.reshape(x, {dims = completed("reshape", dims, product(shape(x)), tostring(x))})
 end)
@@ -70,7 +71,7 @@ end)
 define("flatten(x: tensor, first|start: axis = 2, last: axis = -1)",
        "torch.flatten, nn.Flatten", function(x, first, last)
   local dims, new = shape(x), {}
-  if first > last then fail("flatten: axis %d comes behind axis %d", first, last) end
+  if first > last then fail("flatten: axis %d comes after axis %d", first, last) end
   for i = 1, first - 1 do new[i] = dims[i] end
   new[first] = product(dims, first, last)
   for i = last + 1, #dims do new[#new + 1] = dims[i] end
@@ -92,7 +93,7 @@ define("unflatten(x: tensor, axis: axis, sizes: sizes)",
   end
   return op.reshape(x, {dims = new})
 end)
--- Without dimensions of size 1: all of them, or those given, which stay where they are larger.
+-- Drops dimensions of size 1: all of them, or those given, which are kept if they are larger.
 define("squeeze(x: tensor, axes: axes = nil)", "torch.squeeze", function(x, axes)
   local dims, new, drop = shape(x), {}, {}
   for i = 1, #dims do drop[i] = not axes end
@@ -100,7 +101,7 @@ define("squeeze(x: tensor, axes: axes = nil)", "torch.squeeze", function(x, axes
   for i, d in ipairs(dims) do if not (drop[i] and d == 1) then new[#new + 1] = d end end
   return op.reshape(x, {dims = new})
 end)
--- With a dimension of size 1 that becomes the axis given, from 1 to one more than there are.
+-- Inserts a dimension of size 1 as the axis given, from 1 to one more than there are.
 define("unsqueeze(x: tensor, axis: whole)", "torch.unsqueeze", function(x, axis)
   local dims = shape(x)
   local at = axis > 0 and axis or #dims + 2 + axis
@@ -111,7 +112,7 @@ define("unsqueeze(x: tensor, axis: whole)", "torch.unsqueeze", function(x, axis)
   return op.reshape(x, {dims = dims})
 end)
 
--- ---- orders -----------------------------------------------------------------------------------
+-- ---- axis order --------------------------------------------------------------------------------
 
 -- Dimension i of the result is dimension axes[i] of x.
 define("permute(x: tensor, axes: axes)", "torch.permute", function(x, axes)
@@ -122,7 +123,7 @@ define("permute(x: tensor, axes: axes)", "torch.permute", function(x, axes)
   for i, axis in ipairs(axes) do dims[i] = axis - 1 end
   return op.permute(x, {dims = dims})
 end)
--- Two dimensions exchanged, by default the last two.
+-- Exchanges two dimensions, by default the last two.
 define("transpose|swapaxes|swapdims(x: tensor, a: axis = -2, b: axis = -1)",
        "torch.transpose", function(x, a, b)
   local dims = {}
@@ -135,11 +136,11 @@ define("adjoint(x: tensor)", "torch.adjoint", function(x) return nn.transpose(x)
 -- The transpose of a matrix.
 define("t(x: tensor)", "torch.t", function(x)
   if #shape(x) > 2 then
-    fail("t: wants a matrix, not %s; transpose(a, b) exchanges two axes", tostring(x))
+    fail("t: expected a matrix, got %s; transpose(a, b) exchanges two axes", tostring(x))
   end
   return #shape(x) == 2 and nn.transpose(x) or x
 end)
--- Dimensions `from` moved to the places `to`; the others keep their order.
+-- Moves the dimensions `from` to the positions `to`; the others keep their order.
 define("movedim|moveaxis(x: tensor, from|source: axes, to|destination: axes)",
        "torch.movedim", function(x, from, to)
   if #from ~= #to then fail("movedim: %d axes to %d places", #from, #to) end
@@ -155,16 +156,16 @@ define("movedim|moveaxis(x: tensor, from|source: axes, to|destination: axes)",
   return nn.permute(x, order)
 end)
 
--- Elements of one axis by an i32 tensor of places along it.
+-- The elements of one axis at an i32 tensor of positions.
 local function along(x, axis, places) return op.gather(x, places, {axis = axis - 1}) end
 
--- The order along one axis turned around: its own inverse, by which gradients go back.
+-- Reverses one axis; its own inverse, so the gradient is reversed, too.
 local function turned(x, axis, n)
   local y = along(x, axis, n - 1 - nn.index({n}))
   return nn.custom_gradient(y, {x}, function(g) return turned(g, axis, n) end)
 end
 
--- The order along these axes turned around.
+-- Reverses these axes.
 define("flip(x: tensor, axes: axes)", "torch.flip", function(x, axes)
   for _, axis in ipairs(axes) do
     local n = shape(x)[axis]
@@ -174,7 +175,7 @@ define("flip(x: tensor, axes: axes)", "torch.flip", function(x, axes)
 end)
 define("fliplr(x: tensor)", "torch.fliplr", function(x) return nn.flip(x, 2) end)
 define("flipud(x: tensor)", "torch.flipud", function(x) return nn.flip(x, 1) end)
--- A quarter turn, k times, from the first of two axes to the second.
+-- Rotates by k quarter turns, from the first of two axes to the second.
 define("rot90(x: tensor, k: whole = 1, a: axis = 1, b: axis = 2)",
        "torch.rot90", function(x, k, a, b)
   if k % 4 == 0 then return x end
@@ -182,20 +183,20 @@ define("rot90(x: tensor, k: whole = 1, a: axis = 1, b: axis = 2)",
   if k % 4 == 1 then return nn.transpose(nn.flip(x, b), a, b) end
   return nn.flip(nn.transpose(x, a, b), b)
 end)
--- Moved on by `shifts` along the axes; what leaves at the end comes in at the beginning. Without
--- axes: of all elements.
+-- Rotates by `shifts` along the axes; elements leaving at the end reenter at the beginning. Without
+-- axes x is flattened.
 define("roll(x: tensor, shifts: any, axes: any = nil)", "torch.roll", function(x, shifts, axes)
   if type(shifts) ~= "table" then shifts = {shifts} end
   for i, s in ipairs(shifts) do whole("roll: shifts[" .. i .. "]", s) end
   if not axes then
-    if #shifts ~= 1 then fail("roll: several shifts want as many axes") end
+    if #shifts ~= 1 then fail("roll: expected one axis per shift") end
     return nn.reshape(nn.roll(nn.ravel(x), shifts[1], 1), shape(x))
   end
   if type(axes) ~= "table" then axes = {axes} end
   if #axes ~= #shifts then fail("roll: %d shifts for %d axes", #shifts, #axes) end
   local by = {}
   for d = 1, #shape(x) do by[d] = 0 end
-  for i = 1, #axes do -- an axis may stand there again
+  for i = 1, #axes do -- an axis may occur twice
     local axis = tools.axis("roll: axes[" .. i .. "]", axes[i], x)
     local n = shape(x)[axis]
     by[axis] = n > 0 and (by[axis] + shifts[i]) % n or 0
@@ -203,14 +204,14 @@ define("roll(x: tensor, shifts: any, axes: any = nil)", "torch.roll", function(x
   return op.roll(x, {dims = by})
 end)
 
--- ---- pictures ---------------------------------------------------------------------------------
+-- ---- images -----------------------------------------------------------------------------------
 
 -- (N, C r^2, H, W) -> (N, C, H r, W r).
 define("pixel_shuffle(x: tensor, factor|upscale_factor: count)",
        "F.pixel_shuffle, nn.PixelShuffle", function(x, r)
   local N, C, H, W = table.unpack(shape(x))
   if #shape(x) ~= 4 or C % (r * r) ~= 0 then
-    fail("pixel_shuffle: wants (N, C * %d, H, W), not %s", r * r, tostring(x))
+    fail("pixel_shuffle: expected (N, C * %d, H, W), got %s", r * r, tostring(x))
   end
   local parts = op.reshape(x, {dims = {N, C // (r * r), r, r, H, W}})
   return op.reshape(op.permute(parts, {dims = {0, 1, 4, 2, 5, 3}}),
@@ -221,13 +222,14 @@ define("pixel_unshuffle(x: tensor, factor|downscale_factor: count)",
        "F.pixel_unshuffle, nn.PixelUnshuffle", function(x, r)
   local N, C, H, W = table.unpack(shape(x))
   if #shape(x) ~= 4 or H % r ~= 0 or W % r ~= 0 then
-    fail("pixel_unshuffle: wants (N, C, H * %d, W * %d), not %s", r, r, tostring(x))
+    fail("pixel_unshuffle: expected (N, C, H * %d, W * %d), got %s", r, r, tostring(x))
   end
   local parts = op.reshape(x, {dims = {N, C, H // r, r, W // r, r}})
   return op.reshape(op.permute(parts, {dims = {0, 1, 3, 5, 2, 4}}),
                     {dims = {N, C * r * r, H // r, W // r}})
 end)
--- Channels of (N, groups * C, ...) dealt out anew: the first of each group, the second of each, ...
+-- Interleaves the channels of (N, groups * C, ...): the first of each group, the second of each,
+-- ...
 define("channel_shuffle(x: tensor, groups: count)",
        "F.channel_shuffle, nn.ChannelShuffle", function(x, groups)
   local dims = shape(x)

@@ -1,17 +1,17 @@
--- nn_signal.lua: windows by which signals are weighed, of the module `nn` (nn.lua): index
--- arithmetic, for which nothing is read; and Fourier transforms of what is under a window as it
--- moves on, which are convolutions by its waves, and back by the transposed one.
+-- nn_signal.lua: window functions and Fourier transforms, of the module `nn` (nn.lua): windows are
+-- index arithmetic without memory; short-time Fourier transforms are convolutions with sines and
+-- cosines, their inverse is a transposed convolution.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, define_here = tools.fail, tools.define, tools.define_here
 
--- `length` places as they go from 0 to 1 in f32; periodic: as the first of one more.
+-- `length` positions from 0 to 1 in f32; periodic: the first `length` of one more.
 local function places(length, periodic)
   local last = periodic and length or length - 1
   return nn.index({length}):to("f32") * (1 / math.max(last, 1)), last == 0
 end
-local zeros_of = {} -- how many elements are 0 at the beginning and at the end, by the tensor's id
--- f of the places; a window of one element is 1. zero: f is 0 at the places 0 and 1.
+local zeros_of = {} -- the number of zeros at both ends, by the tensor's id
+-- f at the positions; a window of one element is 1. zero: f is 0 at 0 and 1.
 local function window(length, periodic, f, zero)
   local place, alone = places(length, periodic)
   if alone or length == 1 then return nn.ones{length} end
@@ -21,12 +21,12 @@ local function window(length, periodic, f, zero)
 end
 local function cosine(place, times) return op.cos(place * (2 * math.pi * times)) end
 
--- (1 - cos) / 2. periodic: as the first `length` of one more, for which it repeats.
+-- Hann window, (1 - cos) / 2. periodic: the first `length` elements of a window one longer.
 define_here("hann_window(length|window_length: amount, periodic: boolean = true)",
             "torch.hann_window", function(length, periodic)
   return window(length, periodic, function(at) return 0.5 - cosine(at, 1) * 0.5 end, true)
 end)
--- alpha - beta cos.
+-- Hamming window, alpha - beta cos.
 define_here([[hamming_window(length|window_length: amount, periodic: boolean = true,
             alpha: number = 0.54, beta: number = 0.46)]],
             "torch.hamming_window", function(length, periodic, alpha, beta)
@@ -34,19 +34,19 @@ define_here([[hamming_window(length|window_length: amount, periodic: boolean = t
     return cosine(at, 1) * -(beta + 0.0) + (alpha + 0.0)
   end)
 end)
--- Straight up and down.
+-- Triangular (Bartlett) window.
 define_here("bartlett_window(length|window_length: amount, periodic: boolean = true)",
             "torch.bartlett_window", function(length, periodic)
   return window(length, periodic, function(at) return 1.0 - op.abs(at * 2.0 - 1.0) end, true)
 end)
--- 0.42 - 0.5 cos + 0.08 cos of twice the angle.
+-- Blackman window, 0.42 - 0.5 cos + 0.08 cos of twice the angle.
 define_here("blackman_window(length|window_length: amount, periodic: boolean = true)",
             "torch.blackman_window", function(length, periodic)
   return window(length, periodic, function(at)
     return cosine(at, 2) * 0.08 - cosine(at, 1) * 0.5 + 0.42
   end, true)
 end)
--- i0(beta sqrt(1 - p^2)) / i0(beta), p from -1 to 1.
+-- Kaiser window, i0(beta sqrt(1 - p^2)) / i0(beta), p from -1 to 1.
 define_here([[kaiser_window(length|window_length: amount, periodic: boolean = true,
             beta: number = 12)]], "torch.kaiser_window", function(length, periodic, beta)
   return window(length, periodic, function(at)
@@ -56,27 +56,27 @@ define_here([[kaiser_window(length|window_length: amount, periodic: boolean = tr
   end)
 end)
 
--- ---- Fourier transforms of short times --------------------------------------------------------
+-- ---- short-time Fourier transforms ------------------------------------------------------------
 
--- The waves of `n` points: a cosine (1) and a sine (2) for each of `count` frequencies, (count, n).
--- Angles are reduced as integers, which is exact.
+-- Sampled waves of `n` points: a cosine (1) or sine (2) for each of `count` frequencies, (count,
+-- n). Angles are reduced as integers, which is exact.
 local function waves(count, n)
   local turns = op.mod(nn.index({count, n}, 1) * nn.index({count, n}, 2), n)
   local angle = turns:to("f32") * (2 * math.pi / n)
   return op.cos(angle), op.sin(angle)
 end
 
--- Checks what both directions share; returns the distance of frames, the window, as (n), and its
+-- Checks options that both directions share; returns the hop length, the window, as (n), and its
 -- first and last element, from 0, that is not known to be 0.
 local function frame(what, n, hop, length, window, complex)
   hop, length = hop or n // 4, length or n
-  local most = 46340 -- a place times a frequency fits 32 bits
-  if n > most then fail("%s: n_fft = %d: wants at most %d", what, n, most) end
+  local most = 46340 -- a position times a frequency fits 32 bits
+  if n > most then fail("%s: n_fft = %d: expected at most %d", what, n, most) end
   if length > n then fail("%s: win_length = %d is above n_fft = %d", what, length, n) end
-  if hop < 1 then fail("%s: hop_length = %d: wants at least 1", what, hop) end
+  if hop < 1 then fail("%s: hop_length = %d: expected at least 1", what, hop) end
   window = window or nn.ones{length}
   if #shape(window) ~= 1 or shape(window)[1] ~= length then
-    fail("%s: window: wants (%d), by win_length, not %s", what, length, tostring(window))
+    fail("%s: window: expected (%d), by win_length, got %s", what, length, tostring(window))
   end
   if complex then
     fail("%s: there are no complex tensors: a last dimension of 2 has real and imaginary parts; "
@@ -89,22 +89,22 @@ local function frame(what, n, hop, length, window, complex)
          before + length - 1 - zeros[2]
 end
 
--- The first of the elements `from` to `to` of a signal, from 0, at which all windows are 0, of
--- which elements first to last are not; nil: none.
+-- The first of the elements `from` to `to` of a signal, from 0, at which all windows are 0 (windows
+-- are 0 outside of elements first to last), or nil.
 local function weighed_by_none(first, last, hop, frames, from, to)
   if first > last or from < first then return from end
   local gaps = hop > last - first + 1
   local frame = gaps and math.min((from - first) // hop, frames - 1) or frames - 1
-  local at = math.max(frame * hop + last + 1, from) -- behind the frame that `from` is in, or all
+  local at = math.max(frame * hop + last + 1, from) -- after the frame that contains `from`, or all
   return at <= to and at or nil
 end
 
--- Of a signal (L) or signals (B, L) the Fourier transforms of frames of n_fft elements, hop_length
--- apart, by default n_fft // 4: (frequencies, frames, 2) or (B, frequencies, frames, 2); the last
--- dimension is the real and the imaginary part: PyTorch's with return_complex = False. window:
--- (win_length), by default ones. center: the signal is padded by n_fft // 2 on both sides, as pad's
--- mode. onesided: the n_fft // 2 + 1 frequencies that tell the others. normalized: over the root of
--- n_fft.
+-- Short-time Fourier transforms of a signal (L) or signals (B, L), of frames of n_fft elements,
+-- hop_length apart, by default n_fft // 4: (frequencies, frames, 2) or (B, frequencies, frames, 2);
+-- the last dimension is the real and the imaginary part: PyTorch's with return_complex = False.
+-- window: (win_length), by default ones. center: the signal is padded by n_fft // 2 on both sides,
+-- with pad's modes. onesided: only the n_fft // 2 + 1 frequencies that determine the others.
+-- normalized: divided by sqrt(n_fft).
 define([[stft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_length: count = nil,
        window: tensor = nil, center: boolean = true,
        pad_mode: constant/reflect/replicate/circular = reflect, normalized: boolean = false,
@@ -113,7 +113,7 @@ define([[stft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_length
   hop, window = frame("stft", n, hop, length, window, o.return_complex)
   local rank = #shape(x)
   if rank < 1 or rank > 2 or not tools.is_float(x) then
-    fail("stft: wants floats (L) or (B, L), not %s", tostring(x))
+    fail("stft: expected floats (L) or (B, L), got %s", tostring(x))
   end
   x = nn.reshape(x, {-1, 1, shape(x)[rank]})
   if center then x = nn.pad(x, {n // 2, n // 2}, pad_mode) end
@@ -130,11 +130,11 @@ define([[stft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_length
   return rank == 1 and nn.squeeze(y, {1}) or y
 end)
 
--- The signal (L), or signals (B, L), of such transforms (frequencies, frames, 2) or (B,
--- frequencies, frames, 2): each frame transformed back and weighed by the window, their sum over
--- the sum of the windows' squares, which must not be 0 anywhere: of windows by their functions of
--- `nn` an error, of computed ones NaN. onesided: by default where there are fewer than n_fft
--- frequencies. length: of the result, which else is without the borders of `center`.
+-- The inverse of stft: the signal (L), or signals (B, L), of transforms (frequencies, frames, 2) or
+-- (B, frequencies, frames, 2): the sum of the windowed inverse transforms of the frames, divided by
+-- the sum of squared windows, which must not be 0 anywhere: an error for window functions of `nn`,
+-- NaN for computed windows. onesided: by default if there are fewer than n_fft frequencies. length:
+-- of the result, by default without the padding of `center`.
 define([[istft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_length: count = nil,
        window: tensor = nil, center: boolean = true, normalized: boolean = false,
        onesided: boolean = nil, length: count = nil, {return_complex: boolean = false})]],
@@ -147,7 +147,7 @@ define([[istft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_lengt
   local dims, given = shape(x), tostring(x)
   local rank = #dims
   if rank < 3 or rank > 4 or dims[rank] ~= 2 or not tools.is_float(x) then
-    fail("istft: wants floats (frequencies, frames, 2) or (B, frequencies, frames, 2), not %s",
+    fail("istft: expected floats (frequencies, frames, 2) or (B, frequencies, frames, 2), got %s",
          tostring(x))
   end
   local count, frames = dims[rank - 2], dims[rank - 1]
@@ -159,7 +159,7 @@ define([[istft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_lengt
   end
   x = nn.slice(nn.reshape(x, {-1, count, frames, 2}), 2, 1, half)
   local cosine, sine = waves(half, n)
-  local at = nn.index({half, 1}, 1) -- all but the first and the middle one stand for two
+  local at = nn.index({half, 1}, 1) -- all except the first and the middle one count twice
   local once = op.eq(at, 0) | op.eq(at * 2, n)
   local times = op.where(once, 1.0, 2.0) * window * (normalized and n ^ -0.5 or 1 / n)
   local filters = nn.reshape(nn.stack({cosine * times, -(sine * times)}, 2), {2 * half, 1, n})

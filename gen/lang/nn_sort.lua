@@ -1,20 +1,20 @@
--- nn_sort.lua: elements in their order, and what is chosen by it, of the module `nn` (nn.lua). Of
--- equal elements the lower place stands first; NaN counts as larger than all numbers.
+-- nn_sort.lua: sorting and selection by order, of the module `nn` (nn.lua). Sorts are stable; NaN
+-- counts as larger than all numbers.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, is_float = tools.fail, tools.define, tools.is_float
 
-local kFew = 64 -- elements that the op keeps in order while it reads a row
-local kMostPairs = (1 << 31) - 1 -- elements of one tensor
+local kFew = 64 -- elements that the op keeps sorted while it reads a row
+local kMostPairs = (1 << 31) - 1 -- limit of elements of one tensor
 
 -- ---- orders -----------------------------------------------------------------------------------
 
--- The places of the `count` (at most kFew) first elements along an axis.
+-- The positions of the `count` (at most kFew) first elements along an axis.
 local function first_of(x, axis, count, descending)
   return op.topk(x, {axis = axis - 1, count = count, smallest = descending and 0 or 1})
 end
 
--- The place that each element has in the order along an axis: how many stand before it.
+-- The rank of each element along an axis: the number of elements before it in the order.
 local function ranks(x, axis, descending)
   local n, rank = shape(x)[axis], #shape(x)
   local own, other = nn.unsqueeze(x, axis + 1), nn.unsqueeze(x, axis)
@@ -33,8 +33,8 @@ local function ranks(x, axis, descending)
   return nn.sum(first | (before & op.logical_not(last)), axis + 1)
 end
 
--- Of x (rows, n, columns) the places along its second axis in their order: which element has each
--- rank. Rows of more pairs than a tensor may have are halved.
+-- The sorting permutation along the second axis of x (rows, n, columns): the element of each rank.
+-- Rows with more pairs than a tensor may have are halved.
 local function by_ranks(what, x, descending)
   local rows, n, columns = table.unpack(shape(x))
   if rows * n * n * columns > kMostPairs then
@@ -49,7 +49,7 @@ local function by_ranks(what, x, descending)
   return nn.sum(op.where(here, nn.index({1, n, 1, 1}, 2), 0), 2)
 end
 
--- The places of all elements along an axis in their order.
+-- The sorting permutation of all elements along an axis.
 local function order(what, x, axis, descending)
   local dims = shape(x)
   local n = dims[axis]
@@ -60,8 +60,8 @@ local function order(what, x, axis, descending)
   return op.reshape(by_ranks(what, rows, descending), {dims = dims})
 end
 
--- The k largest elements along an axis and their places in it as i32, counted from 0: two tensors
--- with k elements along the axis, the largest first; with largest = false the smallest.
+-- The k largest elements along an axis and their positions in it as i32, counted from 0: two
+-- tensors with k elements along the axis, the largest first; with largest = false the smallest.
 define([[topk(x: tensor, k: amount, axis: axis = -1, {largest: boolean = true,
        sorted: boolean = true})]], "torch.topk", function(x, k, axis, o)
   local n = shape(x)[axis]
@@ -74,8 +74,8 @@ define([[topk(x: tensor, k: amount, axis: axis = -1, {largest: boolean = true,
   end
   return op.take_along(x, places, {axis = axis - 1}), places
 end)
--- The elements along an axis in their order, and the places they had: two tensors. Equal ones keep
--- their order. Up to 64 are sorted in one kernel; of more each is compared with each, n^2 pairs.
+-- Stable sort along an axis: the sorted elements and their previous positions, two tensors. Up to
+-- 64 elements are sorted in one kernel; with more, each is compared with each, n^2 pairs.
 define("sort(x: tensor, axis: axis = -1, descending: boolean = false, {stable: boolean = true})",
        "torch.sort", function(x, axis, descending)
   local places = order("sort", x, axis, descending)
@@ -83,12 +83,12 @@ define("sort(x: tensor, axis: axis = -1, descending: boolean = false, {stable: b
 end)
 -- sort along the first axis.
 define("msort(x: tensor)", "torch.msort", function(x) return (nn.sort(x, 1)) end)
--- The places that sort gives.
+-- The positions that sort returns.
 define([[argsort(x: tensor, axis: axis = -1, descending: boolean = false,
        {stable: boolean = true})]], "torch.argsort", function(x, axis, descending)
   return order("argsort", x, axis, descending)
 end)
--- The k-th smallest of the elements along an axis, and its place.
+-- The k-th smallest element along an axis, and its position.
 define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = false)",
        "torch.kthvalue", function(x, k, axis, keep)
   local n = shape(x)[axis]
@@ -98,8 +98,8 @@ define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = f
   if keep then return values, places end
   return nn.squeeze(values, axis), nn.squeeze(places, axis)
 end)
--- What is found along an axis, or, where none is given, among all elements: x and its axis then;
--- and the result without that axis, unless `keep`.
+-- The implementation of functions with an optional axis: without one x is flattened; the axis is
+-- dropped from the result unless `keep`.
 local function along_or_all(what, x, axis)
   axis = axis ~= nil and tools.axis_or_only(what .. ": axis", axis, x)
   if axis and #shape(x) > 0 then return x, axis end
@@ -113,8 +113,8 @@ local function without(y, x, axis, given, keep)
   return op.reshape(y, {dims = ones})
 end
 
--- The value of the elements of x at a place, whose gradient all share that are equal to it, as in
--- PyTorch where no axis is given.
+-- The element of x at a position; its gradient is shared by all elements equal to it, as in PyTorch
+-- when no axis is given.
 local function shared(value, flat)
   return nn.custom_gradient(value, {flat}, function(g)
     local chosen = op.eq(flat, value) | (op.ne(flat, flat) & op.ne(value, value))
@@ -123,8 +123,8 @@ local function shared(value, flat)
   end)
 end
 
--- The middle one (of two the lower) of all elements, or of those along an axis, and then its place;
--- NaN, and the place of the first, where one is.
+-- The median (the lower of two) of all elements, or along an axis with its position; NaN, with the
+-- position of the first NaN, if there is one.
 define("median(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
        "torch.median", function(x, axis, keep)
   local flat, a = along_or_all("median", x, axis)
@@ -142,8 +142,8 @@ end)
 
 -- ---- quantiles --------------------------------------------------------------------------------
 
--- Of a place between two neighbours the one that counts, and how far it is to the one above it, as
--- `how` has it. m: what rounds, math's or op's.
+-- Interpolation mode `how` for a position between two neighbours: the lower index and the fraction
+-- toward the upper. m: provides rounding, math's or op's.
 local function quantile_place(place, how, m)
   local low = m.floor(place)
   if how == "lower" then return low, 0 end
@@ -152,26 +152,26 @@ local function quantile_place(place, how, m)
   if how == "midpoint" then return low, (m.ceil(place) - low) * 0.5 end
   return low, place - low
 end
-local of_numbers = {floor = math.floor, ceil = math.ceil, round = function(v) -- of two the even one
+local of_numbers = {floor = math.floor, ceil = math.ceil, round = function(v) -- halves to even
   local low = math.floor(v)
   return v - low < 0.5 and low or v - low > 0.5 and low + 1 or low + low % 2
 end}
 
--- f(q) of a number from 0 to 1, or of each of a list, in a new first dimension.
+-- f(q) for a number from 0 to 1, or for each of a list, in a new first dimension.
 local function of_each(what, q, f)
   local list = type(q) == "table" and q or {q}
   local parts = {}
-  if #list == 0 then fail("%s: wants q, a number from 0 to 1 or a list of them", what) end
+  if #list == 0 then fail("%s: expected q, a number from 0 to 1 or a list of them", what) end
   for i, v in ipairs(list) do
     if type(v) ~= "number" or not (v >= 0 and v <= 1) then
-      fail("%s: q = %s: wants 0 to 1", what, tools.said(v))
+      fail("%s: q = %s: expected 0 to 1", what, tools.said(v))
     end
     parts[i] = f(v)
   end
   return type(q) == "table" and nn.stack(parts, 1) or parts[1]
 end
--- The q-th quantile, q from 0 to 1, or a list of them, of all elements or of those along an axis,
--- between neighbours by `interpolation`; NaN where one is.
+-- The q-th quantile, q from 0 to 1 or a list, of all elements or along an axis, with
+-- `interpolation` between neighbours; NaN if an element is.
 define([[quantile(x: tensor, q: any, axis: any = nil, keep|keepdim: boolean = false,
        {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
        "torch.quantile", function(x, q, axis, keep, o)
@@ -186,7 +186,7 @@ define([[quantile(x: tensor, q: any, axis: any = nil, keep|keepdim: boolean = fa
     return without(op.where(unknown, 0 / 0, y), x, a, axis, keep)
   end)
 end)
--- The same of the elements that are not NaN; NaN where there are none.
+-- The quantile of the elements that are not NaN; NaN if there are none.
 define([[nanquantile(x: tensor, q: any, axis: any = nil, keep|keepdim: boolean = false,
        {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
        "torch.nanquantile", function(x, q, axis, keep, o)
@@ -201,15 +201,15 @@ define([[nanquantile(x: tensor, q: any, axis: any = nil, keep|keepdim: boolean =
     local place = op.max(last, 0.0) * (v + 0.0)
     local low, part = quantile_place(place, o.interpolation, op)
     local y = at(low)
-    if part ~= 0 then -- of two equal infinities their difference is none
+    if part ~= 0 then -- the difference of equal infinities
       local above = at(op.ceil(place))
       y = op.where(op.eq(y, above), y, y + (above - y) * part)
     end
     return without(op.where(op.lt(last, 0.0), 0 / 0, y), x, a, axis, keep)
   end)
 end)
--- The median of the elements that are not NaN, the lower one of two; of all, or of those along an
--- axis, and then its place.
+-- The median of the elements that are not NaN, the lower of two; of all, or along an axis with its
+-- position.
 define("nanmedian(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
        "torch.nanmedian", function(x, axis, keep)
   local flat, a = along_or_all("nanmedian", x, axis)
@@ -219,12 +219,11 @@ define("nanmedian(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
   if axis == nil then return without(shared(value, flat), x, a, axis, keep) end
   return without(value, x, a, axis, keep), without(place, x, a, axis, keep)
 end)
--- The value that occurs most often along an axis (of several the smallest), and the last place of
--- it.
+-- The most frequent value along an axis (the smallest of several), and its last position.
 define("mode(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
        "torch.mode", function(x, axis, keep)
   local pairs_of = op.eq(nn.unsqueeze(x, axis), nn.unsqueeze(x, axis + 1))
-  local often = nn.sum(pairs_of, axis + 1) -- how often each element occurs
+  local often = nn.sum(pairs_of, axis + 1) -- the number of times each element occurs
   local most = op.eq(often, nn.amax(often, axis, true))
   local least = nn.amin(op.where(most, x, is_float(x) and math.huge or 0x7fffffff), axis, true)
   local place = nn.amax(op.where(op.eq(x, least), nn.index(shape(x), axis), 0), axis, true)

@@ -1,11 +1,11 @@
--- nn_special.lua: gamma functions, and the parts of integers and floats, of the module `nn`
--- (nn.lua), made of maps that fusion joins: series and recurrences of fixed length, good to single
+-- nn_special.lua: gamma functions, and parts of integers and floats, of the module `nn` (nn.lua),
+-- composed of maps that are fused: series and recurrences of fixed length, accurate to single
 -- precision.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, is_float = tools.fail, tools.define, tools.is_float
 
--- By Horner's rule, the coefficient of the highest power first.
+-- A polynomial by Horner's rule, the highest coefficient first.
 local function polynomial(w, coefficients)
   local p = coefficients[1] + 0.0
   for i = 2, #coefficients do p = p * w + coefficients[i] end
@@ -15,13 +15,13 @@ tools.polynomial = polynomial
 
 local function floats(name, x)
   if core.is_tensor(x) and not is_float(x) then
-    fail("%s: wants floats, not %s; x:to(\"f32\") makes them", name, core.dtype(x))
+    fail("%s: expected floats, got %s; x:to(\"f32\") converts", name, core.dtype(x))
   end
   return x
 end
 tools.floats = floats
 
--- Integers as floats, as PyTorch's special functions take them.
+-- Integers converted to floats, as PyTorch's special functions do.
 local function as_floats(x)
   return core.is_tensor(x) and not is_float(x) and nn.to(x, "f32") or x
 end
@@ -29,13 +29,13 @@ tools.as_floats = as_floats
 
 -- ---- the gamma function -------------------------------------------------------------------------
 
--- The distance to the nearest whole number keeps sin(pi x) exact where it is small.
+-- sin(pi x), reduced to the distance to the nearest integer, so that it is accurate where small.
 local function sine_of_pi(x)
   local near = op.round(x)
   return op.abs(op.sin((x - near) * math.pi))
 end
 
--- Of x >= 0.5: below 4 by the recurrence, then by Stirling's series.
+-- lgamma for x >= 0.5: below 4 by the recurrence, then by Stirling's series.
 local function log_gamma(x)
   local small = op.lt(x, 4.0)
   local z = op.where(small, x + 4.0, x)
@@ -45,7 +45,7 @@ local function log_gamma(x)
   local value = (z - 0.5) * op.log(z) - z + 0.91893853320467274 + rest - op.log(product)
   return op.where(op.eq(x, math.huge), x, value)
 end
--- Below 6 by the recurrence, then by the asymptotic series.
+-- digamma: below 6 by the recurrence, then by the asymptotic series.
 local function psi(x)
   local small, z, sum = op.lt(x, 6.0), x, 0.0
   for k = 0, 5 do sum = 1.0 / (x + (k + 0.0)) + sum end
@@ -63,7 +63,7 @@ define("digamma(x: tensor)", "torch.digamma, torch.special.psi", function(x)
   local turned = op.cos(distance) / op.sin(distance) * math.pi
   local y = psi(folded) - op.where(low, turned, 0.0)
   y = op.where(op.lt(x, 0.0) & op.eq(distance, 0.0), 0 / 0, y)
-  y = op.where(op.eq(x, 0.0), -1.0 / x, y) -- of -0.0 infinity
+  y = op.where(op.eq(x, 0.0), -1.0 / x, y) -- -0.0 gives infinity
   return nn.custom_gradient(y, {x}, function(g) return g * nn.polygamma(x, 1) end)
 end)
 -- log |Gamma(x)|; infinite at 0, -1, -2, ...
@@ -75,7 +75,7 @@ define("lgamma(x: tensor)", "torch.lgamma, torch.special.gammaln", function(x)
   local y = op.where(op.eq(op.abs(x), math.huge), math.huge, op.where(low, turned, value))
   return nn.custom_gradient(y, {x}, function(g) return g * nn.digamma(x) end)
 end)
--- Hurwitz's sum of (x + k)^-s over k >= 0, of x > 0, by Euler's and Maclaurin's formula.
+-- Hurwitz's sum of (x + k)^-s over k >= 0, for x > 0, by the Euler-Maclaurin formula.
 local function hurwitz(s, x)
   local sum, z = 0.0, x + 8.0
   for k = 7, 0, -1 do sum = sum + op.pow(x + (k + 0.0), -s + 0.0) end
@@ -85,8 +85,8 @@ local function hurwitz(s, x)
                             u * u * (odd * (s + 3.0) * (s + 4.0) / 30240)))
   return sum + op.pow(z, -s + 1.0) * (1 / (s - 1.0)) + power * rest
 end
--- Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0, of s > 1 and q > 0; the derivative is
--- by q alone.
+-- Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0, for s > 1 and q > 0; differentiable
+-- by q only.
 define("zeta(s: value, q: value)", "torch.special.zeta", function(s, q)
   s, q = as_floats(s), as_floats(q)
   local y = hurwitz(s, q)
@@ -96,8 +96,8 @@ define("zeta(s: value, q: value)", "torch.special.zeta", function(s, q)
     return tools.unbroadcast(g * nn.zeta(s + 1.0, q) * -s, q)
   end)
 end)
--- The n-th derivative of the cotangent, by its powers, the highest first: each is -(1 + c^2) times
--- the one before by c.
+-- The n-th derivative of the cotangent c, as a polynomial in c, highest power first: derivative of
+-- the previous polynomial times -(1 + c^2).
 local function cotangent(n)
   local powers = {1.0, 0.0}
   for _ = 1, n do
@@ -111,7 +111,7 @@ local function cotangent(n)
   end
   return powers
 end
--- The n-th derivative of digamma, which itself is that of n = 0.
+-- The n-th derivative of digamma; n = 0 is digamma itself.
 define("polygamma(x: tensor, n: amount)", "Tensor.polygamma", function(x, n)
   x = as_floats(x)
   if n == 0 then return nn.digamma(x) end
@@ -140,15 +140,15 @@ end)
 
 -- ---- the incomplete gamma functions -------------------------------------------------------------
 
--- Terms that reach single precision for a up to 100, where x is near a.
+-- The number of terms for single precision with a up to 100 and x near a.
 local terms = 64
 
--- Both shares, below and above x.
+-- Both regularised incomplete functions, lower and upper.
 local function shares(a, x)
   local z = op.max(x, 1e-30)
   local below = op.lt(z, a + 1.0)
   local front = op.exp(op.log(z) * a - z - nn.lgamma(a)) -- x^a e^-x / Gamma(a)
-  local near = op.where(below, z, 1.0) -- of each form only what it converges for
+  local near = op.where(below, z, 1.0) -- each form only where it converges
   local far = op.where(below, a + 1.0, z)
   local series = 1.0
   for k = terms, 1, -1 do series = near / (a + (k + 0.0)) * series + 1.0 end
@@ -163,59 +163,57 @@ local function shares(a, x)
   high = op.where(wrong, 0 / 0, op.where(infinite, 0.0, op.where(op.eq(x, 0.0), 1.0, high)))
   return low, high
 end
-local function with_density(y, a, x, sign) -- y, whose derivative by x is sign * the density
+local function with_density(y, a, x, sign) -- y, with derivative sign * density by x
   return nn.custom_gradient(y, {a, x}, function(g)
     local density = op.exp(op.log(x) * (a - 1.0) - x - nn.lgamma(a))
     return nil, tools.unbroadcast(g * density * sign, x)
   end)
 end
--- The regularised lower incomplete gamma function of a > 0, up to 100, and x >= 0. The gradient is
--- by x alone.
+-- The regularised lower incomplete gamma function for a > 0, up to 100, and x >= 0; differentiable
+-- by x only.
 define("igamma|gammainc(a: tensor, x: tensor)", "torch.igamma", function(a, x)
   a, x = as_floats(a), as_floats(x)
   local low = shares(a, x)
   return with_density(low, a, x, 1.0)
 end)
--- 1 - igamma, exact where that is small.
+-- 1 - igamma, accurate where that is small.
 define("igammac|gammaincc(a: tensor, x: tensor)", "torch.igammac", function(a, x)
   a, x = as_floats(a), as_floats(x)
   local _, high = shares(a, x)
   return with_density(high, a, x, -1.0)
 end)
 
--- ---- integers, and the parts of floats ----------------------------------------------------------
+-- ---- integers, and parts of floats --------------------------------------------------------------
 
 local function wholes(name, x)
   if core.is_tensor(x) and is_float(x) then
-    fail("%s: wants integers, not %s; x:to(\"i32\") makes them", name, core.dtype(x))
+    fail("%s: expected integers, got %s; x:to(\"i32\") converts", name, core.dtype(x))
   end
   return x
 end
--- The greatest whole number that divides both, by Euclid's algorithm: 46 steps reach it for any of
--- 32 bits.
+-- The greatest common divisor, by Euclid's algorithm: 46 steps suffice for 32-bit integers.
 define("gcd(x: tensor, y: tensor)", "torch.gcd", function(x, y)
   local a, b = op.abs(wholes("gcd", x)), op.abs(wholes("gcd", y))
   for _ = 1, 46 do a, b = op.where(op.eq(b, 0), a, b), op.mod(a, b) end
   return a
 end)
--- The least whole number that both divide.
+-- The least common multiple.
 define("lcm(x: tensor, y: tensor)", "torch.lcm", function(x, y)
   return op.abs(op.floordiv(x, op.max(nn.gcd(x, y), 1)) * y)
 end)
 
--- 2 to the power of a whole number from -126 to 127, exact.
+-- 2 to the power of an integer from -126 to 127, exact.
 local function power_of_two(e) return op.pow(2.0, e) end
 
--- x as mantissa * 2^exponent, with a mantissa from 0.5 to below 1 (0 of 0): two results, the
--- exponent as i32.
+-- x = mantissa * 2^exponent, with 0.5 <= mantissa < 1 (0 for 0): two results, the exponent as i32.
 define("frexp(x: tensor)", "torch.frexp", function(given)
   local x = nn.to(floats("frexp", given), "f32")
   local plain = op.ne(x, 0.0) & op.lt(op.abs(x), math.huge)
   local size = op.where(plain, op.abs(x), 0.5)
   local tiny = op.lt(size, 0x1p-100)
   size = op.where(tiny, size * 0x1p64, size)
-  local e = op.floor(op.log(size) * 1.4426950408889634) + 1.0 -- one off at most
-  local half = op.floor(e * 0.5) -- 2^-e may be beyond the range of floats
+  local e = op.floor(op.log(size) * 1.4426950408889634) + 1.0 -- off by at most one
+  local half = op.floor(e * 0.5) -- 2^-e may overflow
   local m = size * power_of_two(-half) * power_of_two(half - e)
   local low, high = op.lt(m, 0.5), op.ge(m, 1.0)
   e = e - nn.to(low, "f32") + nn.to(high, "f32")
@@ -228,7 +226,7 @@ define("frexp(x: tensor)", "torch.frexp", function(given)
   end)
   return tools.as_floats_of(given, mantissa), nn.to(e, "i32")
 end)
--- Of floats: how many bits a mantissa has, the exponent of the least number, the largest.
+-- Per float dtype: mantissa bits, exponent of the smallest number, largest number.
 local formats = {f32 = {24, -149, 0x1.fffffep127}, f16 = {11, -24, 65504.0},
                  bf16 = {8, -133, 0x1.fep127}}
 -- The float next to x in the direction of y.

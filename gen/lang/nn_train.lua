@@ -1,6 +1,5 @@
 -- nn_train.lua: training of a whole model, of the module `nn` (nn.lua): the entries `train` and
--- `eval` that the verb `nngen train` runs, made from what a model file says of its loss and its
--- data.
+-- `eval` that `nngen train` runs, built from the model's loss and data.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, options, tensor = tools.fail, tools.define, tools.options, tools.tensor
@@ -8,26 +7,25 @@ local count, amount = tools.count, tools.amount
 local REQUIRED = tools.REQUIRED
 
 local mode = tools.training
--- {active = in the entry train, step = how many steps there were, where counted,
--- scaled = of a scaled loss}
+-- {active = in the entry train, step = the number of steps so far, counted if a state counts them,
+-- scaled = the loss is scaled}
 
--- trains(): whether this compilation is for training: by `nngen train`, or for the entry train or
+-- trains(): true if this compilation is for training: by `nngen train`, or of the entry train or
 -- eval.
 function nn.trains() return core.trains() end
 
--- in_training(): whether layers are now made as they train: with statistics of the batch, with
--- dropout.
+-- in_training(): true while layers are built in training mode: batch statistics, dropout.
 function nn.in_training() return mode.active end
 
--- training_step(): how many steps of training there were, an i32 tensor (1), for what differs from
--- step to step, as numbers by chance do; outside of the entry train a constant 0.
+-- training_step(): the number of training steps so far, an i32 tensor (1), for values that differ
+-- from step to step, such as random numbers; outside of the entry train a constant 0.
 function nn.training_step() return tools.step_counted() or nn.index({1}, 1) end
--- The same for nn.random, which takes numbers, too.
+-- The same for nn.random, which accepts a number, too.
 local function step_now() return tools.step_counted() or 0 end
 tools.step_now = step_now
 
--- In the entry train the state of how many steps there were. In one that a model writes itself it
--- is there, and counts, where something asks for it.
+-- The state that counts steps in the entry train. In a hand-written entry train it exists, and
+-- counts, only if something reads it.
 function tools.step_counted()
   if not mode.active then return nil end
   if not mode.step then
@@ -37,8 +35,7 @@ function tools.step_counted()
   return mode.step
 end
 
--- Runs f(...) as what the entry `name` is made by: in the entry train layers are made as they
--- train.
+-- Runs f(...) to build entry `name`; in the entry train, layers are built in training mode.
 function tools.run_entry(name, f, ...)
   local active, scaled, outer, within = mode.active, mode.scaled, core.entry(name), tools.entry
   tools.entry = name
@@ -57,8 +54,8 @@ function tools.run_entry(name, f, ...)
   return table.unpack(result, 1, result.n)
 end
 
--- What stays of x in training: booleans, each true with probability 1 - p, one for all along the
--- dimensions from `whole` on. nil: all stays.
+-- Dropout mask: true (keep) with probability 1 - p, shared along dimensions `whole`, `whole` + 1,
+-- ...; nil if nothing is dropped.
 local function kept(x, p, whole)
   if not mode.active or p == 0 then return nil end
   local dims = shape(x)
@@ -69,15 +66,15 @@ local function dropped(x, p, whole)
   local stays = kept(x, p, whole)
   return stays and op.where(stays, x * (p < 1 and 1 / (1 - p) or 0.0), 0.0) or x
 end
-local channels = 3 -- from here on a channel's own elements
--- In training each element is 0 with probability p, the others are divided by 1 - p; else x. What
--- is dropped depends on seed, step and position alone: a gradient reads it, a byte an element, or,
--- where --memory or --recompute asks for less memory, draws it again.
+local channels = 3 -- from this dimension on, elements belong to one channel
+-- In training, sets each element to 0 with probability p and divides the others by 1 - p; else
+-- returns x. The mask depends only on seed, step and position: the gradient reads it, one byte per
+-- element, or regenerates it if --memory or --recompute asks for less memory.
 define("dropout(x: tensor, p: chance = 0.5)", "F.dropout, nn.Dropout", dropped)
--- The same of whole channels of (N, C, ...).
+-- Dropout of whole channels of (N, C, ...).
 define("dropout{1,2,3}d(x: tensor, p: chance = 0.5)", "F.dropout#d, nn.Dropout#d",
        function() return function(x, p) return dropped(x, p, channels) end end)
--- Dropout of whole examples, or of the whole batch: of the branch that a residual block adds.
+-- Drops the residual branch x per example ("row") or for the whole batch.
 define("stochastic_depth|drop_path(x: tensor, p|drop_prob: chance, mode: row/batch = row)",
        "torchvision.ops.stochastic_depth, torchvision.ops.StochasticDepth",
        function(x, p, batch_or_row) return dropped(x, p, batch_or_row == "row" and 2 or 1) end)
@@ -92,23 +89,24 @@ local function alpha_dropout(whole)
     return op.where(stays, x, low) * a - a * p * low
   end
 end
--- The value that SELU falls toward in place of 0, scaled so that mean and deviation stay.
+-- Dropout for SELU: dropped elements get the limit of SELU at minus infinity, and the result is
+-- scaled to keep mean and deviation.
 define("alpha_dropout(x: tensor, p: chance = 0.5)", "F.alpha_dropout, nn.AlphaDropout",
        alpha_dropout())
--- The same of whole channels of (N, C, ...).
+-- alpha_dropout of whole channels of (N, C, ...).
 define("feature_alpha_dropout(x: tensor, p: chance = 0.5)",
        "F.feature_alpha_dropout, nn.FeatureAlphaDropout",
        alpha_dropout(channels))
 
 -- ---- data ---------------------------------------------------------------------------------------
 
--- A number from 0 to n - 1 for each example, i32 {B, 1, 1, 1}.
+-- A random number from 0 to n - 1 for each example, i32 {B, 1, 1, 1}.
 local function any_below(n, batch)
   local u = nn.random({batch, 1, 1, 1}, {seed = mode.seed, step = step_now()})
   return op.min(op.floor(u * n), n - 1):to("i32")
 end
 
--- Where each pixel of an augmented picture comes from, and whether there is one.
+-- The source position of each pixel of an augmented image, and whether it is inside the image.
 local function moved(x, crop, flip)
   local B, C, H, W = table.unpack(shape(x))
   local row, column = nn.index({1, 1, H, 1}, 3), nn.index({1, 1, 1, W}, 4)
@@ -124,7 +122,7 @@ local function moved(x, crop, flip)
   return op.where(inside, nn.reshape(y, {B, C, H, W}), 0.0)
 end
 
--- A square of `size` pixels, at a random place of each picture, becomes 0.
+-- Sets a square of `size` pixels at a random position of each image to 0.
 local function cut_out(x, size)
   local B, _, H, W = table.unpack(shape(x))
   local top, left = any_below(H, B) - size // 2, any_below(W, B) - size // 2
@@ -135,14 +133,14 @@ local function cut_out(x, size)
 end
 
 -- images{batch, channels, height, width, classes = 10, mean = 0, std = 1, crop = 0, flip = false,
--- cutout = 0}: the inputs `images`, u8 (batch, channels, height, width), and `labels`, i32 (batch);
--- gives the pictures as (x / 255 - mean) / std, floats, and the labels. mean and std are numbers,
--- or lists of one for each channel. In training pictures are moved by up to `crop` pixels each way
--- (what comes in is 0 before the scaling), half of them mirrored (`flip`), and a square of `cutout`
--- pixels is blanked, other ones at each step.
+-- cutout = 0}: creates the inputs `images`, u8 (batch, channels, height, width), and `labels`, i32
+-- (batch); returns the images as floats (x / 255 - mean) / std, and the labels. mean and std are
+-- numbers, or lists with one per channel. In training, images are shifted by up to `crop` pixels
+-- (padding is 0 before normalisation), half of them are mirrored (`flip`), and a random square of
+-- `cutout` pixels is set to 0.
 function nn.images(given)
   if type(given) ~= "table" or #given ~= 4 then
-    fail("images: wants {batch, channels, height, width, ...}")
+    fail("images: expected {batch, channels, height, width, ...}")
   end
   local dims, named = {}, {}
   for i = 1, 4 do dims[i] = count("images: size " .. i, given[i]) end
@@ -181,19 +179,19 @@ local recipe = {epochs = 1, optimizer = "sgd", lr = REQUIRED, schedule = "consta
                 groups = {}, ema = 0.0, accumulate = 1}
 for key, value in pairs(tools.schedule_options) do recipe[key] = value end
 
--- Patterns of names as --freeze lists them.
+-- Name patterns as --freeze lists them.
 local function joined(patterns)
   if type(patterns) ~= "table" then patterns = {patterns} end
   for _, pattern in pairs(patterns) do
     if type(pattern) ~= "string" or pattern:find(",", 1, true) then
-      fail("train: freeze: wants a pattern of names, as \"*.bias\", or a list of them, not %s",
+      fail("train: freeze: expected a name pattern such as \"*.bias\", or a list of them, got %s",
            tools.said(pattern))
     end
   end
   return table.concat(patterns, ",")
 end
 
-local function listed(text) -- what stands between commas
+local function listed(text) -- the items between commas
   local list, at = {}, 1
   while at <= #text do
     local comma = text:find(",", at, true) or #text + 1
@@ -206,8 +204,8 @@ end
 -- ---- moving averages of the weights -------------------------------------------------------------
 
 -- In the entry train: states ema.NAME follow the parameters, ema = d * ema + (1 - d) * value, at
--- each step that updates them. d is smaller in the first of these, 0 until the very first, so that
--- what the states begin with does not count.
+-- each update. d grows from 0 in the first updates, so that the initial values of the states do not
+-- count.
 local function follow(made, decay)
   local steps = core.state("ema.steps", {1}, "i32", "constant", 0)
   local t = steps:to("f32")
@@ -222,7 +220,7 @@ local function follow(made, decay)
   core.update(steps, counts and op.where(counts, steps + 1, steps) or steps + 1)
 end
 
--- This entry reads the averages in the place of the parameters `list`, wherever these were made.
+-- In this entry the averages are read in place of the parameters `list`.
 local function read_averages(list)
   for _, p in ipairs(list) do
     core.instead(p, core.state("ema." .. core.name(p), shape(p), "f32", "constant", 0))
@@ -231,21 +229,21 @@ end
 
 -- ---- embeddings and pictures --------------------------------------------------------------------
 
--- What an evaluation keeps beside numbers: of each example an embedding, or a picture made of it.
+-- Results of an evaluation other than numbers: per example an embedding or a reconstructed image.
 local function keep_example(name, x, batch)
   local dims, n = shape(tensor("train: " .. name, x)), 1
   for i = 2, #dims do n = n * dims[i] end
   if dims[1] ~= batch then
-    fail("train: %s is %s; wants one for each of the %d examples", name, tostring(x), batch)
+    fail("train: %s is %s; expected one for each of the %d examples", name, tostring(x), batch)
   end
   if name == "embedding" then return nn.reshape(x, {batch, n}):to("f32"), n end
   if #dims ~= 4 then
-    fail("train: %s is %s; wants (batch, channels, height, width)", name, tostring(x))
+    fail("train: %s is %s; expected (batch, channels, height, width)", name, tostring(x))
   end
   for _, of in ipairs{x, tools.inputs.images} do
     local channels = shape(of)[2]
     if channels ~= 1 and channels ~= 3 then
-      fail("train: %s: %s has %d channels; a picture is made of 1 or 3", name, tostring(of),
+      fail("train: %s: %s has %d channels; expected 1 or 3", name, tostring(of),
            channels)
     end
   end
@@ -253,7 +251,7 @@ local function keep_example(name, x, batch)
 end
 local kept = {embedding = true, reconstruction = true}
 
--- Numbers that a run has of its own, in its log too.
+-- Names of the run's numbers, reserved in its log.
 local of_the_run = {step = true, steps = true, lr = true, grad_norm = true, scale = true,
                     epoch = true, seconds = true, examples_s = true}
 -- The names of what the function of nn.train returned, in order.
@@ -265,7 +263,7 @@ local function numbers_of(made)
            "not the number %s", tostring(name))
     end
     if of_the_run[name] then
-      fail("train: '%s' is a number of the run itself: give what the function returns another name",
+      fail("train: '%s' is reserved; rename the value",
            name)
     end
     names[#names + 1] = name
@@ -274,20 +272,20 @@ local function numbers_of(made)
   return names
 end
 
--- The batch of nn.train is that of the pictures.
+-- The batch of nn.train must be that of the images.
 local function check_pictures(batch)
   local images = tools.inputs.images
   local has = images and shape(images)[1]
   if images and has ~= batch then
-    fail("train: the batch is %d, but the input 'images' is %s: wants as many pictures", batch,
+    fail("train: the batch is %d, but the input 'images' is %s: expected equal sizes", batch,
          tostring(images))
   end
 end
 
--- The entry `neighbours`, a block of `batch` examples at a time: of the five other examples whose
--- embeddings lie nearest (Euclidean, fp32; at equal distance the earlier ones), the share that has
--- the example's class, summed up over the examples of the block. Where there are fewer than five
--- others, it is the share of these; where some embedding is not finite, it is NaN.
+-- The entry `neighbours`, for blocks of `batch` examples: the fraction of the five nearest other
+-- examples by embedding (Euclidean, fp32; ties: the earlier) that share the example's class, summed
+-- over the block. With fewer than five others: the fraction of those; NaN if an embedding is not
+-- finite.
 local function find_neighbours(batch, examples, width)
   local K = 5
   local all = core.state("neighbours.embeddings", {examples, width}, "f32", "constant", 0)
@@ -296,7 +294,7 @@ local function find_neighbours(batch, examples, width)
   local count = core.state("neighbours.count", {1}, "i32", "constant", 0)
   local rows = first + nn.index({batch}, 1)
   local taken = op.lt(nn.index({examples, 1}, 1), count)
-  -- without what all have in common, which would leave products no digits for what they differ in
+  -- subtract the mean embedding, which would cost the products significant digits
   all = all - nn.sum(op.where(taken, all, 0.0), 1) / op.max(count, 1):to("f32")
   local products = op.matmul(nn.gather(all, rows, 1), nn.transpose(all))
   local squares = nn.sum(all * all, 2)
@@ -314,23 +312,23 @@ local function find_neighbours(batch, examples, width)
 end
 
 -- train(batch, f, {lr, optimizer = "sgd", schedule = "constant", warmup = 0, epochs = 1, ...}): how
--- the model is trained. f makes loss and metrics from its inputs and returns them as {loss = ...,
--- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
--- made of sums, means and maxima over the examples the padding of a last short batch in an
--- evaluation counts for nothing; where it counts, as in what compares examples with each other, a
--- warning says so. It is called twice, for the entry `train`, which updates all parameters that
--- the loss depends on, and for `eval`; inputs, parameters and states of equal names are shared. The
--- options are those of nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by
--- the mean of N gradients; schedules count updates. `ema` = 0.999, say: evaluations and final
--- weights take a moving average of the weights, whose decay is t / (t + 9) at update t (from 0)
--- where that is less. An `embedding` among the values (of each example some numbers) is for
--- mar_at_5, how many of an example's five nearest neighbours in the test split share its class; a
--- `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command
--- line's --lr, --warmup, --epochs and so on come before them; --label-smoothing is that of each
--- cross_entropy that states none. Without training (nn.trains) nothing is made.
+-- the model is trained. f computes loss and metrics from its inputs and returns them as {loss =
+-- ..., accuracy = ...}: each one number, or one for each of the `batch` examples. Padding of a
+-- short last batch in an evaluation is excluded from per-example values and from sums, means and
+-- maxima over examples; where it cannot be excluded, as when examples are compared with each other,
+-- a warning says so. f is called twice: for the entry `train`, which updates all parameters that
+-- the loss depends on, and for `eval`; inputs, parameters and states of equal names are shared.
+-- Options are those of nn.optimize and nn.schedule. `accumulate` = N: every N-th step updates, with
+-- the mean of N gradients; schedules count updates. `ema`, for example 0.999: evaluations and the
+-- final weights use a moving average of the weights with decay min(ema, t / (t + 9)) at update t
+-- (from 0). A returned `embedding` (several numbers per example) is used for mar_at_5: the fraction
+-- of an example's five nearest neighbours in the test split that share its class; a returned
+-- `reconstruction` (images from 0 to 1) for a PNG of some next to the originals. Options of the
+-- command line, --lr, --warmup, --epochs and so on, take precedence; --label-smoothing applies to
+-- each cross_entropy that sets none. Without training (nn.trains) nothing is built.
 function nn.train(batch, f, given)
   if math.type(batch) ~= "integer" or type(f) ~= "function" then
-    fail("train: wants the batch, a function that returns {loss = ...}, and options")
+    fail("train: expected the batch, a function that returns {loss = ...}, and options")
   end
   count("train: batch", batch)
   local known = {}
@@ -356,27 +354,27 @@ function nn.train(batch, f, given)
                             epochs = o.epochs, clip_norm = o.clip_norm + 0.0, freeze = frozen,
                             seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate,
                             label_smoothing = 0.0}, "of the run")
-  -- the model's, which another optimizer keeps if it has one
+  -- the model's; another optimizer has it, too, if it has such an option
   local own_decay = tools.own_decay(set.optimizer)
   local the_models = (own_decay and given.weight_decay or own_decay or 0) + 0.0
   local decay = tools.config({weight_decay = the_models}, "of the run").weight_decay
   local verb = tools.config({loss_scaling = false, eval_examples = 0}, "of the verb")
-  if set.lr < 0 then fail("train: lr = %g: wants 0 or more", set.lr) end
+  if set.lr < 0 then fail("train: lr = %g: expected 0 or more", set.lr) end
   if set.epochs < 1 or set.epochs > 1000000000 then
-    fail("train: epochs = %d: wants 1 or more, at most 10^9", set.epochs)
+    fail("train: epochs = %d: expected 1 or more, at most 10^9", set.epochs)
   end
-  if set.warmup < 0 then fail("train: warmup = %g: wants 0 or more steps", set.warmup) end
+  if set.warmup < 0 then fail("train: warmup = %g: expected 0 or more steps", set.warmup) end
   if set.clip_norm < 0 then
-    fail("train: clip_norm = %g: wants 0 (not clipped) or more", set.clip_norm)
+    fail("train: clip_norm = %g: expected 0 (not clipped) or more", set.clip_norm)
   end
   if set.ema < 0 or set.ema >= 1 then
-    fail("train: ema = %g: wants 0 (none) up to, but not, 1", set.ema)
+    fail("train: ema = %g: expected 0 <= ema < 1", set.ema)
   end
   if set.accumulate < 1 then
-    fail("train: accumulate = %s: wants 1 or more steps", tostring(set.accumulate))
+    fail("train: accumulate = %s: expected 1 or more steps", tostring(set.accumulate))
   end
-  local width, averaged -- of an embedding; parameters that have an average
-  local padded = {} -- values of an evaluation in which padding counts
+  local width, averaged -- width of an embedding; parameters that have an average
+  local padded = {} -- values of an evaluation that padding affects
   local function values(entry, valid)
     local made = f()
     if type(made) ~= "table" or not core.is_tensor(made.loss) then
@@ -404,7 +402,7 @@ function nn.train(batch, f, given)
   mode.smoothing, mode.smooths = set.label_smoothing, set.label_smoothing == 0
   mode.seeded, mode.seed = true, set.seed
   nn.entry("train", function()
-    local counted = mode.step -- by another part of the entry
+    local counted = mode.step -- counted by another part of the entry
     local step = counted or core.state("train.step", {1}, "i32", "constant", 0)
     local total = core.state("train.steps", {1}, "i32", "constant", 1000)
     mode.step = step
@@ -420,7 +418,7 @@ function nn.train(batch, f, given)
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
                  loss_scaling = verb.loss_scaling, maximize = o.maximize,
                  no_decay = o.no_decay, groups = o.groups}
-    -- the options of another one, --optimizer, are its own defaults
+    -- another optimizer, chosen by --optimizer, has its own defaults
     for key in pairs(set.optimizer == o.optimizer and tools.of_optimizers or {}) do
       how[key] = given[key]
     end

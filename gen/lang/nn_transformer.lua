@@ -1,27 +1,27 @@
--- nn_transformer.lua: layers of transformers, of the module `nn` (nn.lua), with PyTorch's parameter
+-- nn_transformer.lua: transformer layers, of the module `nn` (nn.lua), with PyTorch's parameter
 -- names.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local define = tools.define
 
--- What is between the two linear layers: "relu", "gelu" or a function.
+-- The activation between the two linear layers: "relu", "gelu" or a function.
 local function activated(x, f)
   if f == "relu" then return nn.relu(x) elseif f == "gelu" then return nn.gelu(x) end
   if type(f) ~= "function" then
-    tools.fail("transformer: activation = %s: wants \"relu\", \"gelu\" or a function",
+    tools.fail("transformer: activation = %s: expected \"relu\", \"gelu\" or a function",
                tools.said(f))
   end
   return tools.tensor("transformer: activation", f(x))
 end
 
--- The two linear layers of each, linear1 and linear2.
+-- The feed-forward block of a layer: linear1, activation, linear2.
 local function feed_forward(x, o)
   local y = nn.linear(x, "linear1", {out = o.inner, bias = o.bias})
   y = nn.dropout(activated(y, o.activation), o.dropout)
   return nn.linear(y, "linear2", {out = shape(x)[#shape(x)], bias = o.bias})
 end
 
--- x + f(x), normalised before f or behind the sum.
+-- x + f(x), normalised before f or after the sum.
 local function residual(x, norm, o, f)
   local function normed(v) return nn.layer_norm(v, norm, {eps = o.eps, bias = o.bias}) end
   if o.norm_first then return x + nn.dropout(f(normed(x)), o.dropout) end
@@ -40,9 +40,9 @@ local function encoder_layer(x, o)
   end)
   return residual(x, "norm2", o, function(v) return feed_forward(v, o) end)
 end
--- (L, N, E), or (N, L, E) with batch_first: self-attention and two linear layers, each with a
--- residual and a norm. Masks are multi_head_attention's, activation may be a function. Parameters
--- name.self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*. inner: dim_feedforward.
+-- Self-attention and two linear layers, each with residual and norm, of (L, N, E), or (N, L, E)
+-- with batch_first. Masks are multi_head_attention's, activation may be a function. Parameters
+-- name.self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*. inner: PyTorch's dim_feedforward.
 define([[transformer_encoder_layer(x|src: tensor, name: name, {heads|nhead: count,
        inner|dim_feedforward: count = 2048, dropout: chance = 0.1,
        activation: any = relu, eps|layer_norm_eps: number = 1e-5,
@@ -60,8 +60,8 @@ local function decoder_layer(x, o)
   end)
   return residual(x, "norm3", o, function(v) return feed_forward(v, o) end)
 end
--- Self-attention, attention over memory (an encoder's result), two linear layers.
--- Parameters name.self_attn.*, multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
+-- Self-attention, attention over memory (an encoder's result), and two linear layers. Parameters
+-- name.self_attn.*, multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
 define([[transformer_decoder_layer(x|tgt: tensor, name: name, {memory: tensor,
        heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: chance = 0.1,
        activation: any = relu, eps|layer_norm_eps: number = 1e-5,
@@ -72,7 +72,7 @@ define([[transformer_decoder_layer(x|tgt: tensor, name: name, {memory: tensor,
        memory_causal|memory_is_causal: boolean = false})]],
        "nn.TransformerDecoderLayer", decoder_layer)
 
--- `layers` layers name.layers.0, name.layers.1, ...; norm: a last one, name.norm.
+-- `layers` layers name.layers.0, name.layers.1, ...; norm: a final norm, name.norm.
 local function stack(layer)
   return function(x, o)
     for i = 0, o.layers - 1 do x = nn.scope("layers." .. i, layer, x, o) end
@@ -98,7 +98,7 @@ define([[transformer_decoder(x|tgt: tensor, name: name, {memory: tensor,
        causal|tgt_is_causal: boolean = false,
        memory_causal|memory_is_causal: boolean = false})]],
        "nn.TransformerDecoder", stack(decoder_layer))
--- An encoder over src and a decoder over x, each with a last norm: parameters name.encoder.*,
+-- An encoder over src and a decoder over x, each with a final norm: parameters name.encoder.*,
 -- name.decoder.*.
 define([[transformer(x|tgt: tensor, name: name, {src: tensor, heads|nhead: count = 8,
        encoder_layers|num_encoder_layers: count = 6,

@@ -1,5 +1,5 @@
--- nn_windows.lua: the elements of windows, one by one, of the module `nn` (nn.lua): places of the
--- largest, what puts them back, windows at places by chance, unfold and fold.
+-- nn_windows.lua: unfold, fold and unpooling, of the module `nn` (nn.lua): single elements of
+-- windows, positions of their maxima, windows at random positions.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, product = tools.fail, tools.define, tools.product
@@ -7,9 +7,9 @@ local fail, define, product = tools.fail, tools.define, tools.product
 local function clamped(v, size) return op.min(op.max(v, 0), size - 1) end
 local function inside_of(v, size) return op.ge(v, 0) & op.lt(v, size) end
 
--- Of windows over (N, C, ...): where their elements are among those of an image, i32 (kernel, L),
--- which are in it, and how many windows there are along each dimension. o: kernel, stride and
--- dilation of each dimension, pad of both sides.
+-- For windows over (N, C, ...): the positions of their elements in the image, i32 (kernel, L),
+-- which of them are inside, and the number of windows per dimension. o: kernel, stride and dilation
+-- of each dimension, pad of both sides.
 local function window_places(dims, o)
   local out, rank = {}, #o.kernel
   for i = 1, rank do
@@ -23,7 +23,7 @@ local function window_places(dims, o)
   local taps, all = product(o.kernel), product(out)
   local tap, place = nn.index({taps, 1}, 1), nn.index({1, all}, 2)
   local at, inside = 0, nil
-  for i = 1, rank do -- the digits of tap and place
+  for i = 1, rank do -- decomposes tap and window index by dimension
     taps, all = taps // o.kernel[i], all // out[i]
     local v = op.mod(op.floordiv(tap, taps), o.kernel[i]) * o.dilation[i] +
               op.mod(op.floordiv(place, all), out[i]) * o.stride[i] - o.pad[i]
@@ -39,7 +39,7 @@ local function flat(x) -- (N, C, elements)
   return op.reshape(x, {dims = {dims[1], dims[2], product(dims, 3)}})
 end
 
--- The elements of each window, (N, C, kernel, L); `other` where it hangs over.
+-- The elements of each window, (N, C, kernel, L); `other` outside the image.
 local function windows(x, o, other)
   local places, inside, out = window_places(shape(x), o)
   local y = op.gather(flat(x), places, {axis = 2})
@@ -47,12 +47,12 @@ local function windows(x, o, other)
   return op.where(inside, y, other), places, out
 end
 
--- Which element of each window is the largest, (N, C, 1, L): the first of equal ones.
+-- The index of the largest element of each window, (N, C, 1, L): the first of equal ones.
 function tools.largest_of_windows(x, o)
   return op.reduce_argmax((windows(x, o, -math.huge)), {axes = 4})
 end
 
--- The largest element of each window, and its place.
+-- The largest element of each window, and its position.
 function tools.max_with_places(x, o)
   local dims = shape(x)
   local y, places, out = windows(x, o, -math.huge)
@@ -65,8 +65,8 @@ function tools.max_with_places(x, o)
   return op.reshape(op.reduce_max(y, {axes = 4}), shaped), op.reshape(at, shaped)
 end
 
--- Of windows of other places and sizes, which cut (N, C, ...) into `size` parts along each
--- dimension: the largest element of each, the first of equal ones, and its place.
+-- Adaptive windows, which split (N, C, ...) into `size` parts per dimension: the largest element of
+-- each, the first of equal ones, and its position.
 function tools.largest_of_parts(x, size)
   local dims, kernel = shape(x), {}
   for i, out in ipairs(size) do
@@ -97,7 +97,7 @@ function tools.largest_of_parts(x, size)
       op.reshape(places, shaped)
 end
 
--- Calls f with each list of whole numbers from 0 to below those of `sizes`.
+-- Calls f with every list of integers from 0 to below those of `sizes`.
 local function each_of(sizes, f)
   for k = 0, product(sizes) - 1 do
     local list = {}
@@ -106,7 +106,7 @@ local function each_of(sizes, f)
   end
 end
 
--- x (N, C, ...) at the places of an image of `size`, 0 elsewhere.
+-- x (N, C, ...) stored at positions of an image of `size`, 0 elsewhere.
 local function unpooled(x, places, o, size)
   local dims, rank = shape(x), #size
   local line, last, over = 0, {}, {}
@@ -115,7 +115,7 @@ local function unpooled(x, places, o, size)
     for j = 1, rank do ones[j] = j == i and size[i] or 1 end
     local at = nn.index(ones, i)
     line = at + line * size[i]
-    -- the last window over it, and how many are
+    -- the last window that covers it, and the number that do
     last[i] = op.minimum(op.floordiv(at + o.pad[i], o.stride[i]), dims[2 + i] - 1)
     over[i] = math.min((o.kernel[i] - 1) // o.stride[i] + 1, dims[2 + i])
   end
@@ -134,8 +134,8 @@ local function unpooled(x, places, o, size)
   return y
 end
 
--- The elements of max_pool's result x at the places that it gave, 0 elsewhere: of the size that the
--- pool was given, `size`, or of the least that gives x. Windows may overlap.
+-- Inverse of max_pool: the elements x stored at the positions that the pool returned, 0 elsewhere.
+-- `size`: the pool's input size, by default the smallest that yields x. Windows may overlap.
 define([[max_unpool{1,2,3}d(x: image#, places|indices: image#, kernel|kernel_size: each#,
        {stride: each# = nil, pad|padding: border# = 0, size|output_size: extent# = nil})]],
        "F.max_unpool#d, nn.MaxUnpool#d", function(rank)
@@ -146,7 +146,7 @@ define([[max_unpool{1,2,3}d(x: image#, places|indices: image#, kernel|kernel_siz
       fail("%s: places %s are not of %s", what, tostring(places), tostring(x))
     end
     if tools.is_float(places) or core.dtype(places) == "bool" then
-      fail("%s: places: wants integers, not %s", what, core.dtype(places))
+      fail("%s: places: expected integers, got %s", what, core.dtype(places))
     end
     if not size then
       size = {}
@@ -164,10 +164,10 @@ define([[max_unpool{1,2,3}d(x: image#, places|indices: image#, kernel|kernel_siz
   end
 end)
 
--- ---- windows at places by chance ----------------------------------------------------------------
+-- ---- windows at random positions ----------------------------------------------------------------
 
--- Where windows of `kernel` begin that make `out` of `size` elements (Graham, "Fractional
--- max-pooling", 2014), by a number from 0 to 1 of each (N, C, 1): i32 (N, C, out).
+-- The start of each of `out` windows of `kernel` over `size` elements (Graham, "Fractional
+-- max-pooling", 2014), from a number from 0 to 1 for each (N, C, 1): i32 (N, C, out).
 local function chance_places(sample, size, out, kernel)
   local last = size - kernel
   if out == 1 then return op.where(op.ge(sample, 0), last, last) end
@@ -176,9 +176,9 @@ local function chance_places(sample, size, out, kernel)
   local at = nn.to(op.floor((nn.to(i, "f32") + sample) * alpha), "i32") - first
   return op.where(op.eq(i, out - 1), last, at)
 end
--- The largest elements of windows whose places are drawn: of a size, or of a ratio of x's. samples
--- (N, C, dimensions): what places are drawn from, numbers from 0 to 1; without them nn.random's,
--- the last dimension's the first, as PyTorch's.
+-- Fractional max pooling: the largest elements of windows at random positions, to a size or a ratio
+-- of x's size. samples (N, C, dimensions): the random numbers, from 0 to 1; by default nn.random's,
+-- the last dimension's first, as in PyTorch.
 define([[fractional_max_pool{2,3}d(x: image#, kernel|kernel_size: each#,
        {size|output_size: each# = nil, ratio|output_ratio: any = nil,
        return_indices: boolean = false, samples|_random_samples: tensor = nil,
@@ -187,23 +187,23 @@ define([[fractional_max_pool{2,3}d(x: image#, kernel|kernel_size: each#,
   local what = "fractional_max_pool" .. rank .. "d"
   return function(x, kernel, o)
     local dims, size = shape(x), o.size or {}
-    if (o.size == nil) == (o.ratio == nil) then fail("%s: wants size or ratio", what) end
+    if (o.size == nil) == (o.ratio == nil) then fail("%s: expected size or ratio", what) end
     for i = 1, rank do
       local ratio = type(o.ratio) == "table" and o.ratio[i] or o.ratio
       if not o.size then
         if type(ratio) ~= "number" or ratio <= 0 or ratio >= 1 then
-          fail("%s: ratio wants numbers from 0 to 1", what)
+          fail("%s: ratio: expected numbers from 0 to 1", what)
         end
         size[i] = math.floor(dims[2 + i] * ratio)
       end
       if size[i] < 1 or size[i] + kernel[i] - 1 > dims[2 + i] then
-        fail("%s: %d windows of %d do not lie in axis %d of %s", what, size[i], kernel[i], 2 + i,
+        fail("%s: %d windows of %d do not fit in axis %d of %s", what, size[i], kernel[i], 2 + i,
              tostring(x))
       end
     end
     local samples = o.samples or nn.random({dims[1], dims[2], rank}, {seed = o.seed})
     if table.concat(shape(samples), ",") ~= table.concat({dims[1], dims[2], rank}, ",") then
-      fail("%s: samples %s: wants (%d, %d, %d)", what, tostring(samples), dims[1], dims[2], rank)
+      fail("%s: samples %s: expected (%d, %d, %d)", what, tostring(samples), dims[1], dims[2], rank)
     end
     local begins = {} -- (N, C, 1, .., size, .., 1)
     for i = 1, rank do
@@ -230,8 +230,8 @@ end)
 
 -- ---- unfold and fold --------------------------------------------------------------------------
 
--- Windows of `size` elements along an axis, `step` apart: the axis counts them, and the last one of
--- the result, which is new, their elements.
+-- Windows of `size` elements along an axis, `step` apart: the axis counts the windows, a new last
+-- axis holds their elements.
 local function windows_along(x, axis, size, step)
   axis = tools.axis_or_only("unfold: axis", axis, x)
   size, step = tools.amount("unfold: size", size), tools.count("unfold: step", step)
@@ -239,14 +239,14 @@ local function windows_along(x, axis, size, step)
   if size > n then
     fail("unfold: windows of %d along axis %d of %s, which has %d", size, axis, tostring(x), n)
   end
-  if #shape(x) == 0 then return nn.slice(op.reshape(x, {dims = {1}}), 1, 1, size) end -- of a number
+  if #shape(x) == 0 then return nn.slice(op.reshape(x, {dims = {1}}), 1, 1, size) end -- of a scalar
   local dims = {(n - size) // step + 1, size}
   local y = op.gather(x, nn.index(dims, 1) * step + nn.index(dims, 2), {axis = axis - 1})
   return nn.movedim(y, axis + 1, -1)
 end
--- (N, C, H, W) -> (N, C * kernel, L): the elements of each of L windows. With three numbers
--- Tensor.unfold, x:unfold(axis, size, step): windows of `size` elements along an axis, `step`
--- apart, whose elements are a new last axis.
+-- (N, C, H, W) -> (N, C * kernel, L): the elements of each of L windows (im2col). With three
+-- numbers Tensor.unfold, x:unfold(axis, size, step): windows of `size` elements along an axis,
+-- `step` apart, whose elements become a new last axis.
 define([[unfold(x: tensor, kernel|kernel_size|axis: any, size: whole = nil, step: whole = nil,
        {dilation: each2 = 1, pad|padding: sides2 = 0, stride: each2 = 1})]],
        "F.unfold, nn.Unfold, Tensor.unfold", function(x, kernel, size, step, o)
@@ -261,7 +261,8 @@ define([[unfold(x: tensor, kernel|kernel_size|axis: any, size: whole = nil, step
   local wide = {dims[1], dims[2] * kernel[1] * kernel[2], shape(y)[4]}
   return op.reshape(y, {dims = one and {wide[2], wide[3]} or wide})
 end)
--- (N, C * kernel, L) -> (N, C, height, width): the elements of windows added up where they lie.
+-- (N, C * kernel, L) -> (N, C, height, width): adds the elements of windows at their positions
+-- (col2im).
 define([[fold(x: image1, size|output_size: each2, kernel|kernel_size: each2, {dilation: each2 = 1,
        pad|padding: border2 = 0, stride: each2 = 1})]], "F.fold, nn.Fold",
        function(x, size, kernel, o)
@@ -276,7 +277,7 @@ define([[fold(x: image1, size|output_size: each2, kernel|kernel_size: each2, {di
     end
   end
   if CK % taps ~= 0 or out[1] * out[2] ~= L then
-    fail("fold: %s is no (N, C * %d, %d)", tostring(x), taps, out[1] * out[2])
+    fail("fold: %s is not (N, C * %d, %d)", tostring(x), taps, out[1] * out[2])
   end
   local tap = op.mod(nn.index({CK, 1, 1, 1}, 1), taps)
   local place = nn.index({1, 1, kernel[1], 1}, 3) * kernel[2] + nn.index({1, 1, 1, kernel[2]}, 4)

@@ -1,42 +1,43 @@
 -- ops.lua: the facts of every primitive op, a row each.
 --
 --   name    as in nn.op.NAME
---   class   map       each output element from the same element of each input (broadcast as NumPy)
+--   class   map       element-wise over its inputs (which broadcast as NumPy's)
 --           reduce    combines the elements along `axes`, which become 1
---           scan      the same of the elements up to each one along `axis`
---           select    the places of the largest or smallest elements along `axis`, as i32
---           scatter   rows added up by their ids into `count` places
+--           scan      combines the elements up to and including each one along `axis`
+--           select    the positions of the largest or smallest elements along `axis`, as i32
+--           scatter   rows added by their ids into `count` positions
 --           window    combines the elements under a sliding window (pooling)
 --           contract  sums of products: matmul, conv
---           move      the same elements elsewhere
+--           move      the same elements at other positions
 --           source    input, param, const
---   type    map: what it computes in and gives: float (the default; integers are converted), arith
---           (the dtype its inputs promote to, as PyTorch's: type.c), compare (the same, giving
---           bool), where, logic (bools),
---           convert (to its attribute dtype), draw (integers, giving a random float), whole (integers to i32)
---   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 so far, $2 the next)
---   narrow  the same where the result has 16 bits: off by 2^-16 of it at most (lib/prim_fast.cuh)
---   wraps   the same of integers whose result may leave 32 bits: CUDA's own overflow is undefined
---   init    reduce, scan, window: the neutral element as CUDA text; ref_init the same as a number
---   whole   reduce, scan with cuda: the neutral element of integers, which are reduced exactly then, to i32
---   acc     reduce, scan, in place of cuda and init: up to four accumulators, joined in any order: for each
---           its name, init, what one element gives (`element`: $1 its value, $i its place) and what
---           two parts give (`combine`: a.NAME, b.NAME); for the oracle ref_init and
---           ref(accumulators.., value, place). Rows of one acc accumulate together
---   result  of acc: the value, of a.NAME; ref_result(accumulators..) the same for the oracle
---   gives   of acc: the result's dtype, if it is no float
---   ref     the op on Lua numbers: what the oracle computes. It may use + - * / ^, the functions of
---           `math`, erf, mod(a, b), where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
---   grad    function(g, y, x...) -> the gradient of each input, made of ops (g: of the output y)
+--   type    map: the type it computes in and returns: float (the default; integers are converted),
+--           arith (the dtype its inputs promote to, as PyTorch's: type.c), compare (the same, but
+--           returns bool), where, logic (bools), convert (to its attribute dtype),
+--           draw (integers to a random float), whole (integers to i32)
+--   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 the
+--           accumulated value, $2 the next)
+--   narrow  cheaper variant for 16-bit results (relative error up to 2^-16, lib/prim_fast.cuh)
+--   wraps   variant for integers whose result may exceed 32 bits: CUDA's overflow is undefined
+--   init    reduce, scan, window: the identity as CUDA text; ref_init the same as a number
+--   whole   reduce, scan with cuda: the identity for integers, which are then reduced exactly, to i32
+--   acc     reduce, scan, instead of cuda and init: up to four accumulators, combined in any order:
+--           for each its name, init, its value for one element (`element`: $1 the element, $i its
+--           position) and for two partial results (`combine`: a.NAME, b.NAME); for the oracle
+--           ref_init and ref(accumulators.., value, position). Rows of one acc accumulate together
+--   result  of acc: the value, from a.NAME; ref_result(accumulators..) the same for the oracle
+--   gives   of acc: the result's dtype, if it is not a float
+--   ref     the op on Lua numbers: the oracle computes it. It may use + - * / ^, the functions of
+--           `math`, erf, mod(a, b), where(cond, a, b) and the comparisons lt, le, eq (1 or 0)
+--   grad    function(g, y, x...) -> the gradient of each input, as ops (g: of the output y)
 --   maps    contract: the index of each dimension of both operands and of the result
---   last    contract: which of their dimensions these want innermost in memory
---   flops   floating-point operations per element, for the tables
---   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), lipschitz
---           (an error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
---           precision: exp and its like leave 16 bits soon), shrinks (of large inputs it makes
---           small results, as a root does), bounded (of any input), div, exp, max (reduce), online (reduce:
---           its accumulators are the largest element and the sum of exp(x - largest)), step (the
---           result is a whole number, which no rounding changes)
+--   last    contract: the dimension of each that is preferred innermost in memory
+--   flops   floating-point operations per element, for reports
+--   flags   facts that passes query: commutes, add, sub, mul, neg, copy (the identity), lipschitz
+--           (does not amplify errors of the inputs), wide (stored in fp32 under every precision
+--           policy: exp and the like easily overflow 16 bits), shrinks (maps large inputs to small
+--           results), bounded (for every input), div, exp, max (reduce), online (reduce: its
+--           accumulators are the largest element and the sum of exp(x - largest)), step (the result
+--           is an integer, which no rounding changes)
 
 -- sources
 op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
@@ -60,12 +61,12 @@ op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, 
 op{name = "div", nin = 2, cuda = "$1 / $2", flags = {"div"},
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
 op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 60, flags = {"wide", "power"}, ref = function(a, b) return a ^ b end,
-   grad = function(g, y, a, b) -- 0 ^ 0 is 1 all around; what is left out is finite: it is, too,
-     local one, zero = eq(b, 0), eq(a, 0) * ge(b, 0) -- differentiated
+   grad = function(g, y, a, b) -- 0 ^ 0 is 1; masked values are finite, too
+     local one, zero = eq(b, 0), eq(a, 0) * ge(b, 0)
      return where(one, 0, g * b * a ^ where(one, 1, b - 1)),
             where(zero, 0, g * y * log(where(zero, 1, a)))
    end}
--- Of integers, to 32 bits; of a negative exponent the reciprocal cut toward zero.
+-- For integers, modulo 2^32; with a negative exponent the reciprocal truncated toward zero.
 op{name = "int_pow", nin = 2, type = "whole", cuda = "nn_pow($1, $2)", flops = 40, ref = function(a, b)
   a, b = math.tointeger(a), math.tointeger(b)
   if b < 0 then return a == 1 and 1 or a == -1 and (b % 2 == 0 and 1 or -1) or 0 end
@@ -84,7 +85,7 @@ op{name = "max", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"com
 op{name = "min", nin = 2, type = "arith", cuda = "nn_min($1, $2)", flags = {"commutes"},
    ref = function(a, b) return math.min(a, b) end,
    grad = function(g, y, a, b) return g * le(a, b), g * gt(a, b) end}
--- The same, but equal elements share the gradient: max and min are bounds, of what they bound.
+-- max and min are clamps; here equal elements share the gradient.
 op{name = "maximum", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"commutes"},
    ref = function(a, b) return math.max(a, b) end,
    grad = function(g, y, a, b)
@@ -98,17 +99,17 @@ op{name = "minimum", nin = 2, type = "arith", cuda = "nn_min($1, $2)", flags = {
      return g * (lt(a, b) + both), g * (gt(a, b) + both)
    end}
 
-local function none() return nil end -- the gradient of a step, for which PyTorch has 0
--- Python's: toward minus infinity. By the integer 0: 0.
+local function none() return nil end -- the gradient of a step, 0 in PyTorch
+-- As Python's: rounds toward minus infinity; by the integer 0: 0.
 op{name = "floordiv", nin = 2, type = "arith", cuda = "nn_floordiv($1, $2)", flops = 4,
-   ref = function(a, b) -- infinite a: NaN; below 0, but too near for the quotient: -1
+   ref = function(a, b) -- infinite a: NaN; quotient underflows below 0: -1
      return where(eq(b, 0), a / b, floor(a / b) + 0 * (a / b) - lt(a * b, 0) * eq(a / b, 0))
    end,
    grad = function() return nil, nil end}
 op{name = "mod", nin = 2, type = "arith", cuda = "nn_mod($1, $2)", flops = 4,
    ref = function(a, b) return mod(a, b) end, grad = function(g, y, a, b) return g, -g * floor(a / b) end}
 
--- comparisons, and what is made of them
+-- comparisons and logic
 op{name = "lt", nin = 2, type = "compare", cuda = "$1 < $2", ref = function(a, b) return lt(a, b) end}
 op{name = "le", nin = 2, type = "compare", cuda = "$1 <= $2", ref = function(a, b) return le(a, b) end}
 op{name = "gt", nin = 2, type = "compare", cuda = "$1 > $2", ref = function(a, b) return lt(b, a) end}
@@ -124,7 +125,7 @@ op{name = "logical_or", nin = 2, type = "logic", cuda = "$1 || $2", flags = {"co
 op{name = "logical_xor", nin = 2, type = "logic", cuda = "$1 != $2", flags = {"commutes"},
    ref = function(a, b) return 1 - eq(eq(a, 0), eq(b, 0)) end}
 op{name = "logical_not", type = "logic", cuda = "!$1", ref = function(a) return eq(a, 0) end}
--- Of integers, bit by bit.
+-- Bitwise, for integers.
 local function bits(name, cuda, ref)
   op{name = name, nin = 2, type = "whole", cuda = cuda,
      ref = function(a, b) return ref(math.tointeger(a), math.tointeger(b)) end}
@@ -132,7 +133,7 @@ end
 bits("bit_and", "$1 & $2", function(a, b) return a & b end)
 bits("bit_or", "$1 | $2", function(a, b) return a | b end)
 bits("bit_xor", "$1 ^ $2", function(a, b) return a ~ b end)
--- By places that an integer has not, all of it leaves, as PyTorch 2 has it.
+-- Shifts by fewer than 0 or more than 31 bits shift everything out, as in PyTorch 2.
 local function inside(b) return b >= 0 and b < 32 end
 bits("shift_left", "nn_shift_left($1, $2)",
      function(a, b) return inside(b) and wrapped(a << b) or 0 end)
@@ -195,7 +196,7 @@ op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", narrow = "$1 * nn_sigmoid_f
 op{name = "floor", cuda = "nn_floor($1)", flags = {"exact"}, ref = function(x) return floor(x) end, grad = none}
 op{name = "ceil", cuda = "nn_ceil($1)", flags = {"exact"}, ref = function(x) return -floor(-x) end, grad = none}
 op{name = "trunc", cuda = "nn_trunc($1)", flags = {"exact"}, ref = function(x) return where(lt(x, 0), -floor(-x), floor(x)) end, grad = none}
--- To the nearest whole number, of two the even one.
+-- To the nearest integer, halves to even.
 local function to_even(x) -- x >= 0
   local down = floor(x)
   local rest, odd = x - down, down - 2 * floor(down / 2)
@@ -207,11 +208,11 @@ end, grad = none}
 op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"lipschitz", "exact", "bounded"},
    ref = function(x) return lt(0, x) - lt(x, 0) end, grad = none}
 
--- To another dtype: floats are cut toward zero, as PyTorch does.
+-- Conversion to another dtype: floats are truncated toward zero, as in PyTorch.
 op{name = "to", type = "convert", cuda = "$1", attrs = {"dtype"}, flops = 0, ref = function(x) return x end,
    grad = function(g) return g end}
 
--- Random numbers (lib/random.cuh): $1 the position, $2 the step, $3 the seed, $4 which draw of the model.
+-- Random numbers (lib/random.cuh): $1 the position, $2 the step, $3 the seed, $4 the draw's number.
 op{name = "uniform", nin = 4, type = "draw", cuda = "nn_uniform($1, $2, $3, $4)", flops = 40,
    ref = function(i, step, seed, draw) return philox_uniform(i, step, seed, draw) end}
 op{name = "normal", nin = 4, type = "draw", cuda = "nn_normal($1, $2, $3, $4)", flops = 60,
@@ -238,14 +239,14 @@ end
 truth("reduce_all", "all", "1.f", "nn_min(a.value, b.value)", math.min)
 truth("reduce_any", "any", "0.f", "nn_max(a.value, b.value)", math.max)
 
--- Mean and sum of squared distances from it (Welford's, joined by Chan's rule). The mean is a sum
--- of two floats, the second what the first lost in rounding (Knuth's two-sum): both results are exact
--- where the mean is large beside the deviation, and the mean where it is small.
+-- Mean and sum of squared deviations (Welford's, merged by Chan's rule). The mean is a sum of two
+-- floats, the second the rounding error of the first (Knuth's two-sum): accurate for a mean that is
+-- large relative to the deviation, and for a small one.
 local share = "(b.count / (a.count + b.count > 1.f ? a.count + b.count : 1.f))"
 local apart = "(b.mean - a.mean + (b.rest - a.rest))"
 local move = "(" .. apart .. " * " .. share .. ")"
--- A run has distances from its first element: m2 is off by no more than the run's count times
--- 2^-24.
+-- A run accumulates differences to its first element: relative error of m2 at most the run's length
+-- times 2^-24.
 local step = "($1 - both.near)"
 local shift = "(b.near - both.near)"
 local ahead = "(a.sum / (a.count > 1.f ? a.count : 1.f))"
@@ -270,7 +271,7 @@ local moments = {name = "moments",
                  " * (2.f * b.sum + b.count * " .. shift .. ")",
           whole = "nn_max(a.squares - a.sum * " .. ahead .. ", 0.f)"},
    ref_init = 0, ref = function(count, mean, rest, m2, x)
-     return m2 + (x - mean) * (x - mean) * count / (count + 1) + 0 * x -- of an infinity: NaN
+     return m2 + (x - mean) * (x - mean) * count / (count + 1) + 0 * x -- NaN for an infinity
    end}}
 op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10,
    flags = {"one"}, result = "a.mean + a.rest",
@@ -278,8 +279,8 @@ op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flop
 op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 10,
    result = "a.m2 / a.count", ref_result = function(count, mean, rest, m2) return m2 / count end}
 
--- The place of the largest and the smallest element: the lowest one; NaN before all, as in NumPy.
--- Where no element is above the first value, an infinity, the place is 0.
+-- The position of an extreme: the lowest one; NaN before all numbers, as in NumPy. 0 if no element
+-- is beyond the initial value, an infinity.
 local function place(name, init, before, better)
   local second = before .. "(b.best, b.at, a.best, a.at)"
   local behind = before .. "_first(b.best, a.best)"
@@ -313,11 +314,11 @@ op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops 
 op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
    flags = {"online", "max", "one"},
    result = "a.most", ref_result = function(most, sum) return most end}
--- Of a row with an infinity at the top it is NaN, as exp(inf - inf) is.
+-- NaN if the largest element is infinite, as exp(inf - inf) is.
 op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
    result = "a.sum + (a.most - a.most)", ref_result = function(most, sum) return sum + (most - most) end}
 
--- scans: each element becomes what the elements up to it, along one axis, come to
+-- scans: each element becomes the accumulation of those up to it along one axis
 op{name = "scan_sum", class = "scan", attrs = {"axis"}, cuda = "$1 + $2", wraps = "nn_add($1, $2)",
    init = "0.f", whole = "0", ref_init = 0, ref = function(a, b) return a + b end}
 op{name = "scan_prod", class = "scan", attrs = {"axis"}, cuda = "$1 * $2", wraps = "nn_mul($1, $2)",
@@ -329,11 +330,11 @@ op{name = "scan_min", class = "scan", attrs = {"axis"}, cuda = "nn_min($1, $2)",
 op{name = "scan_lse", class = "scan", attrs = {"axis"}, acc = online, flops = 10, result = "a.most + nn_log(a.sum)",
    ref_result = function(most, sum) return most + math.log(sum) end}
 
--- the places of the `count` largest elements along one axis, the largest first, or of the smallest ones;
--- equal ones as they stand, NaN larger than all numbers
+-- the positions of the `count` largest (or smallest) elements along one axis, in order; equal ones
+-- in their order, NaN larger than all numbers
 op{name = "topk", class = "select", attrs = {"axis", "count", "smallest"}, flops = 2}
 
--- rows (n, d) or (n) added up by their ids (n) into `count` places; of batches in each of them
+-- rows (n, d) or (n) added by their ids (n) into `count` positions; with a batch dimension, in each
 op{name = "scatter_sum", class = "scatter", nin = 2, attrs = {"count"}, flops = 1}
 
 -- windows
@@ -343,21 +344,21 @@ op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "d
 op{name = "window_sum", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},
    cuda = "$1 + $2", init = "0.f", ref_init = 0, ref = function(a, b) return a + b end}
 
--- contractions: what axes the dimensions of both operands and of the result run over. `pad` and its
--- like are attributes, pad2 the second of its numbers; g:c is two axes in one dimension, the second
--- one inside. Results exist where a division leaves no rest.
+-- contractions: the axes of the dimensions of both operands and of the result. `pad` and so on are
+-- attributes, pad2 its second number; g:c is two axes in one dimension, c the inner one. Results
+-- exist only where a division has no remainder.
 op{name = "matmul", class = "contract", form = "matmul", nin = 2,
    maps = {"..., row, inner", "..., inner, column", "..., row, column"}}
 op{name = "conv2d", class = "contract", form = "conv", nin = 2, last = {2, 2, 2},
    attrs = {"stride", "pad", "dilation", "groups"},
    maps = {"image, g:c, p*stride1 + r*dilation1 - pad1, q*stride2 + s*dilation2 - pad2",
            "g:o, c, r, s", "image, g:o, p, q"}}
--- The gradient by the image, from that of the result: also a transposed convolution.
+-- The gradient of the image, from that of the result; also a transposed convolution.
 op{name = "conv2d_data", class = "contract", form = "conv_data", nin = 2, last = {2, 1, 2},
    attrs = {"stride", "pad", "dilation", "groups", "size"},
    maps = {"image, g:o, (h - r*dilation1 + pad1)/stride1, (w - s*dilation2 + pad2)/stride2",
            "g:o, c, r, s", "image, g:c, h, w"}}
--- The gradient by the filter, from that of the result and the image.
+-- The gradient of the filter, from that of the result and the image.
 op{name = "conv2d_filter", class = "contract", form = "conv_filter", nin = 2, last = {2, 2, 2},
    attrs = {"stride", "pad", "dilation", "groups", "size"},
    maps = {"image, g:o, p, q",
@@ -372,6 +373,6 @@ op{name = "concat", class = "move", form = "concat", nin = -1, attrs = {"axis"},
 op{name = "pad", class = "move", form = "pad", attrs = {"dims", "ends"}, flops = 0}
 -- Element i comes from i - dims, modulo the size.
 op{name = "roll", class = "move", form = "roll", attrs = {"dims"}, flops = 0}
--- $1 read at the integers of $2, along one axis: whole rows, or an element of each row.
+-- $1 read at the positions $2, along one axis: whole rows, or one element of each row.
 op{name = "gather", class = "move", form = "gather", nin = 2, attrs = {"axis"}, flops = 0}
 op{name = "take_along", class = "move", form = "along", nin = 2, attrs = {"axis"}, flops = 0}

@@ -1,4 +1,4 @@
-// program.c: what `ref` of an op computes, traced once (ref.lua) into a short program.
+// program.c: traces the `ref` of an op once (ref.lua) into a short program.
 #include "lang.h"
 
 #include <lauxlib.h>
@@ -63,7 +63,7 @@ static void read_step(lua_State *lua, Step *step) { // from the table on top
   }
 }
 
-// Traces a row's function of `nin` values; false when it cannot be.
+// Traces a row's function of `nin` values; false if it cannot be traced.
 static bool trace(Compiler *c, const Op *op, int ref, int nin, Program *p) {
   lua_State *lua = c->lua;
   lua_getglobal(lua, "trace");
@@ -85,7 +85,7 @@ static bool trace(Compiler *c, const Op *op, int ref, int nin, Program *p) {
 static bool trace_reduction(Compiler *c, const Op *op, Traced *t) {
   const Monoid *m = op->acc;
   bool ok = true;
-  int nin = op->cuda ? 2 : m->count + 2; // a combination of two values; or with the place
+  int nin = op->cuda ? 2 : m->count + 2; // a combination of two values; or with the position
   for (int i = 0; i < m->count; i++) ok = trace(c, op, m->part[i].ref, nin, &t->step[i]) && ok;
   t->result = (Program){0};
   if (op->ref_result != LUA_NOREF) ok = trace(c, op, op->ref_result, m->count, &t->result) && ok;

@@ -1,6 +1,6 @@
--- ref.lua: the functions that `ref` and `grad` of an op row are written in. On numbers they
--- compute. On traced values they record, so that a row's `ref` becomes a short program which the
--- oracle (eval.c) runs over whole arrays; trace() is what it calls.
+-- ref.lua: the functions available to `ref` and `grad` of an op row. On numbers they compute. On
+-- traced values they record, so that a row's `ref` becomes a short program that the oracle (eval.c)
+-- runs over whole arrays; trace() calls it.
 
 local Value = {} -- metatable of a traced value { slot = index into the program's values }
 local program    -- instructions { code, a, b, c } while tracing; slots count from 0
@@ -22,8 +22,8 @@ local function traced(...)
   end
 end
 
--- The function `code`: recorded when an argument is traced, an op when it is a tensor (on_tensors,
--- set by nn.lua), else computed by `compute`.
+-- The function `code`: recorded if an argument is traced, an op if it is a tensor (on_tensors, set
+-- by nn.lua), else computed by `compute`.
 local computed = {}
 local function define(code, compute)
   computed[code] = compute
@@ -53,14 +53,14 @@ gt = function(a, b) return lt(b, a) end
 ge = function(a, b) return le(b, a) end
 where = define("where", function(c, a, b) if c ~= 0 then return a end return b end)
 
--- NaN stays NaN, whichever side it is on.
+-- NaN propagates from either side.
 local function pick(a, b, better) if a ~= a or (b == b and better) then return a end return b end
 local lua_floor, lua_atan = math.floor, math.atan
--- Of any number of arguments, as Lua has it.
+-- For any number of arguments, as in Lua.
 local function extreme(code, better)
   local of_two = define(code, function(a, b) return pick(a, b, better(a, b)) end)
   return function(first, ...)
-    if first == nil then error(code .. ": wants numbers", 2) end
+    if first == nil then error(code .. ": expected numbers", 2) end
     for i = 1, select("#", ...) do first = of_two(first, (select(i, ...))) end
     return first
   end
@@ -79,7 +79,7 @@ tanh = define("tanh", function(x)
   local e = 2.718281828459045 ^ (2 * x)
   return (e - 1) / (e + 1)
 end)
--- The rest of a / b, exact, with the sign of b.
+-- The remainder of a / b, exact, with the sign of b.
 mod = define("mod", function(a, b)
   a, b = a + 0.0, b + 0.0
   local rest = math.fmod(a, b)
@@ -105,7 +105,7 @@ erf = define("erf", function(x)
   end
   return x < 0 and -y or y
 end)
--- Of numbers as good as these need be; the oracle's are the C library's.
+-- Approximations good enough for tracing; the oracle uses the C library's.
 log1p = define("log1p", function(x)
   local u = 1 + x
   return u == 1 and x or u == math.huge and u or computed.log(u) * x / (u - 1)
@@ -118,7 +118,7 @@ erfc = define("erfc", function(x) return 1 - computed.erf(x) end)
 atan = define("atan", lua_atan)
 atan2 = define("atan2", lua_atan)
 exp, log, sin, cos, abs, sqrt = math.exp, math.log, math.sin, math.cos, math.abs, math.sqrt
--- Of a tensor it is the op, whose derivative is finite where exp(-x) is not.
+-- On a tensor it is the op, whose derivative is finite where exp(-x) overflows.
 sigmoid = function(x)
   return type(x) == "userdata" and on_tensors("sigmoid", x) or 1 / (1 + math.exp(-x))
 end
@@ -135,7 +135,7 @@ function philox(c0, c1, c2, c3, k0, k1)
   return c0, c1, c2, c3
 end
 
--- The words of one draw of a model at a position.
+-- The random words of one draw of a model at a position.
 local function words(i, step, seed, draw)
   local mask = 0xffffffff
   local function word(x) return math.tointeger(x) & mask end
@@ -148,7 +148,7 @@ function philox_normal(i, step, seed, draw)
   return math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * v)
 end
 
--- The instructions, run on numbers, to compare with the function they were traced from.
+-- Runs the instructions on numbers, to compare with the function they were traced from.
 local function replay(code, nin, inputs)
   local v = {}
   for i = 1, nin do v[i - 1] = inputs[i] end
@@ -163,8 +163,8 @@ end
 
 local samples = {-2.5, -1, -0.3, 0, 0.4, 1, 3.25}
 
--- trace(f, nin) -> list of instructions, the last one the result; nil when f branches on its input
--- or the program does not give what f gives.
+-- trace(f, nin) -> list of instructions, the last one the result; nil if f branches on its input or
+-- the program's results differ from f's.
 function trace(f, nin)
   program = {count = nin}
   local inputs = {}

@@ -1,4 +1,4 @@
-// rows.c: ops.lua, and the rows that a model file adds, become the table of ops.
+// rows.c: loads ops.lua, and the rows that a model file adds, into the table of ops.
 #include "lang.h"
 
 #include <lauxlib.h>
@@ -154,7 +154,7 @@ static bool known_function(const char *word, size_t n) {
   return false;
 }
 
-// Numbers, $1 $2 .., operators and the functions above: nothing else can be said.
+// Only numbers, $1 $2 .., operators and the functions above are allowed.
 bool rows_is_expression(const char *text) {
   while (*text) {
     if (strchr("0123456789.", *text)) { // a number, with exponent and suffix
@@ -178,7 +178,7 @@ bool rows_is_expression(const char *text) {
   return true;
 }
 
-// CUDA text of a model file is pasted into kernels: an expression, no more.
+// CUDA text of a model file is pasted into kernels, so it must be a plain expression.
 static void check_user_text(lua_State *lua, const Op *op) {
   if (op->cls == OpReduce && op->acc) {
     monoid_check(lua, op);

@@ -1,8 +1,7 @@
-// sandbox.c: what a model file may do. It sees a whitelist of pure functions, may require only
-// model files beside it, and has a limit of memory and of instructions.
-//
-// A count hook does not stop everything (finalizers, C loops, pattern matching, pcall): so those
-// functions are not offered, or are bounded here.
+// sandbox.c: restricts model files to a whitelist of pure functions, to requiring files next to the
+// model, and to a memory and instruction limit.
+// A count hook does not stop everything (finalizers, C loops, pattern matching, pcall), so such
+// functions are absent or bounded here.
 #include "lang.h"
 
 #include <lauxlib.h>
@@ -10,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kHookStep = 100000, kMostSteps = 3000 }; // 300 million instructions: some seconds
-enum { kHard = 2 }; // times the limit of memory: what is refused outright
+enum { kHookStep = 100000, kMostSteps = 3000 }; // 300 million instructions: a few seconds
+enum { kHard = 2 }; // hard memory limit, as a multiple of the limit
 
 static void count(lua_State *lua, lua_Debug *ar) {
   (void)ar;
@@ -22,8 +21,8 @@ static void count(lua_State *lua, lua_Debug *ar) {
            kMostSteps / (1000000 / kHookStep));
 }
 
-// Before the next instruction, where the line is known and the collector may run: is there too much
-// beside what can be collected? A little must be left, or it would be collected again and again.
+// Runs before the next instruction, where the line is known and the collector may run: is live
+// memory above the limit? Some room must remain, or every instruction would collect.
 static void weigh(lua_State *lua, lua_Debug *ar) {
   (void)ar;
   Compiler *c = front_compiler(lua);
@@ -34,12 +33,12 @@ static void weigh(lua_State *lua, lua_Debug *ar) {
            c->usage->limit >> 20);
 }
 
-// NOTE: Lua reports a refused allocation after it has left the function, so that its line is lost.
-// So twice the limit is given out, and weigh() reports what is above it, an instruction later.
+// NOTE: Lua reports a refused allocation after leaving the function, and its line is lost. So
+// allocations up to twice the limit succeed, and weigh() reports the excess one instruction later.
 static void *allocate(void *ud, void *old, size_t old_size, size_t size) {
   Compiler *c = ud;
   Usage *u = c->usage;
-  if (!old) old_size = 0; // then it is a type tag
+  if (!old) old_size = 0; // old_size holds a type tag then
   if (!size) {
     free(old);
     u->used -= old_size;
@@ -56,7 +55,7 @@ lua_State *sandbox_state(Compiler *c, size_t memory_limit) {
   c->usage = arena_alloc(c->arena, sizeof *c->usage);
   c->usage->limit = memory_limit;
   lua_State *lua = lua_newstate(allocate, c);
-  if (lua) *(Compiler **)lua_getextraspace(lua) = c; // new threads copy it
+  if (lua) *(Compiler **)lua_getextraspace(lua) = c; // new threads inherit it
   return lua;
 }
 
@@ -67,7 +66,7 @@ void sandbox_limit(lua_State *lua, bool on) {
   lua_sethook(lua, on ? count : NULL, on ? LUA_MASKCOUNT : 0, kHookStep);
 }
 
-// ---- functions offered in a bounded form ------------------------------------------------------
+// ---- bounded versions of library functions ----------------------------------------------------
 
 enum { kMostItems = 1 << 24 };
 
@@ -122,7 +121,7 @@ static int plain_find(lua_State *lua) { // string.find without patterns
 }
 
 static int
-plain_table(lua_State *lua) { // table.insert, table.remove: of tables that are what they seem
+plain_table(lua_State *lua) { // table.insert, table.remove: only for tables without metamethods
   luaL_checktype(lua, 1, LUA_TTABLE);
   if (lua_getmetatable(lua, 1))
     return luaL_error(lua, "table: not offered for tables with a metatable");
@@ -143,8 +142,8 @@ static int safe_setmetatable(lua_State *lua) {
   return 1;
 }
 
-// pairs goes through numbers, then texts, each in order: Lua's own order differs from process to
-// process, and a model is to be the same graph each time.
+// pairs visits numbers, then strings, each in order: Lua's order differs between processes, and a
+// model must yield the same graph each time.
 static const char ordered_pairs[] =
     "local next, type, sort, rawget = next, type, table.sort, rawget\n"
     "local rank = {number = 1, string = 2}\n"
@@ -176,12 +175,13 @@ static int say(lua_State *lua) { // print, to stderr: stdout is for results
 
 // ---- the environment --------------------------------------------------------------------------
 
-// A name that is none. Lua's nil would be an option's default: x:pad({1, 1}, reflect), keep = True.
+// An undefined name is an error. nil would select an option's default: x:pad({1, 1}, reflect), keep
+// = True.
 static int no_variable(lua_State *lua) { // __index(environment, name)
   static const struct {
     const char *name, *hint;
   } python[] = {
-      {"torch", "what it has is in nn"},
+      {"torch", "use nn"},
       {"True", "it is true in Lua"},  {"False", "it is false in Lua"},
       {"None", "it is nil in Lua"},   {"len", "it is #list in Lua, of a tensor x.shape[1]"},
       {"range", "Lua counts by for i = 1, n do, nn.arange(n) makes a tensor"},
@@ -194,7 +194,7 @@ static int no_variable(lua_State *lua) { // __index(environment, name)
   err_at(front_compiler(lua), front_here(lua), "there is no variable '%s'; %s", name, hint);
 }
 
-// Copies the named fields of the global table `from` (null: the globals) to the table on top.
+// Copies the named fields of the global table `from` (NULL: the globals) to the table on top.
 static void offer(lua_State *lua, const char *from, const char *const *names) {
   if (from)
     lua_getglobal(lua, from);
@@ -207,7 +207,7 @@ static void offer(lua_State *lua, const char *from, const char *const *names) {
   lua_pop(lua, 1);
 }
 
-// Puts `wrapper` around the function field `name` of library `from`.
+// Wraps the function field `name` of library `from` in `wrapper`.
 static void wrap(lua_State *lua, const char *from, const char *name, lua_CFunction wrapper,
                  int at) {
   lua_getglobal(lua, from);
@@ -226,7 +226,7 @@ static void open_strings(lua_State *lua) {
   wrap(lua, "string", "rep", bounded_rep, 0);
   wrap(lua, "string", "find", plain_find, 0);
   lua_pushliteral(lua, "");
-  lua_getmetatable(lua, -1); // s:method() sees the same functions
+  lua_getmetatable(lua, -1); // s:method() uses the same functions
   lua_pushvalue(lua, -3);
   lua_setfield(lua, -2, "__index");
   lua_pushboolean(lua, false);

@@ -1,18 +1,17 @@
--- signature.lua: the text that declares a function of the model language, and how it is read.
+-- signature.lua: parses the text that declares a function of the model language.
 --
 --   "cumsum(x: tensor, axis: axis = -1)"
 --
--- names the function (max|amax: under both names) and each argument, with other names the argument
--- may be given by (keep|keepdim), its kind and its default; those in braces are given by name
--- alone. In
+-- names the function (max|amax: under both names) and each argument, with alternative names
+-- (keep|keepdim), kind and default; arguments in braces are given only by name. In
 --
 --   "conv{1,2,3}d(x: image#, name: name, {kernel|kernel_size: each#, stride: each# = 1})"
 --
 -- one text declares a function for each rank, and # is that rank. define.lua checks calls by it,
 -- help.lua documents them. Returns {variants, parse, shown, declarations, kinds}.
 
--- What each kind of argument is, for documents; kinds.lua has a check for each. Those with # have
--- a rank.
+-- The description of each kind of argument, for documentation; kinds.lua has a check for each.
+-- Those with # have a rank.
 local kinds = {
   tensor = "a tensor", condition = "a tensor of bools", value = "a tensor or a number",
   tensors = "a list of tensors",
@@ -33,7 +32,7 @@ local kinds = {
   table = "a table", ["function"] = "a function", any = "",
 }
 
--- The texts that one declares: a list of {text, torch, rank = its rank or nil}.
+-- The variants that a text declares: a list of {text, torch, rank = its rank or nil}.
 local function variants(text, torch)
   local ranks = string.match(text, "^[%w_|]*{([%d,]+)}")
   if not ranks then return {{text = text, torch = torch}} end
@@ -74,7 +73,7 @@ local function parse(text)
   return parsed
 end
 
--- As a message and the documents show it: cumsum(x, axis = -1).
+-- As messages and documentation show it: cumsum(x, axis = -1).
 local function shown(parsed, name)
   local list, open = {}, false
   for _, a in ipairs(parsed) do
@@ -88,14 +87,14 @@ local function shown(parsed, name)
   return (name or parsed.names[1]) .. "(" .. table.concat(list, ", ") .. (open and "}" or "") .. ")"
 end
 
--- The string "..." or [[...]] at a place of Lua's text, with single blanks, and where it ends.
+-- The string "..." or [[...]] at a position of Lua's text, with single blanks, and its end.
 local function string_at(source, at)
   local text, behind = string.match(source, '^"([^"\n]*)"()', at)
   if not text then text, behind = string.match(source, "^%[%[(.-)%]%]()", at) end
   return text and string.gsub(text, "%s+", " "), behind
 end
 
--- What is declared at a place of Lua's text, define("...", "torch", and where that ends; or nil.
+-- The declaration at a position of Lua's text, define("...", "torch", and its end; or nil.
 local function declared_at(source, at)
   local prefix, open = string.match(source, "^%s*[%w_%.]*define(_?%w*)%(()", at)
   local text, torch, behind
@@ -104,9 +103,9 @@ local function declared_at(source, at)
   return torch and {text = text, torch = torch, functional = prefix == "_functional"}, behind
 end
 
--- The declarations in the text of a file: calls f(what, of, comment) in their order, with
--- what = "declared", of = {text, torch, functional}; "function" and its name for function
--- nn.name(...). comment: the lines of the comment above.
+-- Parses the declarations in the text of a file: calls f(what, of, comment) in order, with what =
+-- "declared", of = {text, torch, functional}; or "function" and the name for function nn.name(...).
+-- comment: the lines of the comment above.
 local function declarations(source, f)
   local comment, at = {}, 1
   while at <= #source do

@@ -1,5 +1,5 @@
-// sources.c: the part of `core` (front.c) that says what a model is given, keeps and gives: inputs,
-// parameters, states, positions and constants; outputs, updates, and the entries they belong to.
+// sources.c: the part of `core` (front.c) for inputs, parameters, states, positions, constants,
+// outputs, updates, and the entries they belong to.
 #include "lang.h"
 
 #include <float.h>
@@ -11,7 +11,7 @@
 static Type read_shape(lua_State *lua, int at, const char *what) {
   int64_t dim[MaxRank];
   if (!lua_istable(lua, at))
-    err_at(front_compiler(lua), front_here(lua), "%s: wants a shape, as in {1, 3, 224, 224}", what);
+    err_at(front_compiler(lua), front_here(lua), "%s: expected a shape, as in {1, 3, 224}", what);
   int rank = (int)lua_rawlen(lua, at);
   if (rank > MaxRank)
     err_at(front_compiler(lua), front_here(lua), "%s: more than %d dimensions", what, MaxRank);
@@ -28,9 +28,9 @@ static Type read_shape(lua_State *lua, int at, const char *what) {
 }
 
 static const char *how_to_share(const Node *like) {
-  return like->op->form == SourceParam ? "; a weight of two places is made once, by nn.param, and "
-                                         "given to both: nn.functional.linear(x, weight); "
-                                         "layers of several calls, by nn.shared"
+  return like->op->form == SourceParam ? "; to share a weight, create it once, by nn.param, and "
+                                         "pass it to both: nn.functional.linear(x, weight); "
+                                         "to share layers, use nn.shared"
                                        : "";
 }
 
@@ -41,7 +41,7 @@ static lua_Integer registered(lua_State *lua, const char *name) {
   return value;
 }
 
-// table[name] of the registry is `now`; what it was before, 0: nothing.
+// Sets registry.table[name] to `now`; returns the previous value, 0: none.
 static lua_Integer replaced(lua_State *lua, const char *table, const char *name, lua_Integer now) {
   lua_getfield(lua, LUA_REGISTRYINDEX, table);
   lua_getfield(lua, -1, name);
@@ -53,12 +53,12 @@ static lua_Integer replaced(lua_State *lua, const char *table, const char *name,
   return before;
 }
 
-// The call of a shared function that is under way (nn.shared); 0: none is.
+// The current call of a shared function (nn.shared); 0: none.
 static lua_Integer shared_call(lua_State *lua) {
   return registered(lua, "nngen.shared_call");
 }
 
-// Has this shared function declared the name in an earlier call, and not in this one?
+// Has this shared function declared the name in an earlier call, but not in this one?
 static bool first_in_call(lua_State *lua, const char *name) {
   lua_Integer call = shared_call(lua), owner = registered(lua, "nngen.shared_owner");
   bool first = replaced(lua, "nngen.name_calls", name, call) != call;
@@ -66,9 +66,9 @@ static bool first_in_call(lua_State *lua, const char *name) {
   return call && first && own;
 }
 
-// A source of this name that another entry declares, or an earlier call of a shared function, is
-// the same one, if it is alike; else each has a name of its own. The registry keeps who has it, and
-// which entry declared it last.
+// A source of this name declared by another entry, or in an earlier call of a shared function, is
+// the same one if it has the same properties; otherwise names must be unique. The registry holds
+// the owner of each name and the entry that declared it last.
 static Node *declared_before(lua_State *lua, const char *name, const Node *like) {
   Compiler *c = front_compiler(lua);
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
@@ -98,7 +98,7 @@ static Node *declared_before(lua_State *lua, const char *name, const Node *like)
   return n;
 }
 
-// Another tensor has this name, of whatever entry: a program asks for it by that.
+// Names of tensors are unique across entries: programs find tensors by name.
 static void refuse_taken(lua_State *lua, const char *name, const Node *other) {
   Compiler *c = front_compiler(lua);
   static const char *const kKinds[] = {
@@ -115,7 +115,7 @@ static void refuse_taken(lua_State *lua, const char *name, const Node *other) {
          name, kind ? kind : "a tensor", loc.file, loc.line);
 }
 
-static void claim_name(lua_State *lua, const char *name, Node *n) { // nobody else has it
+static void claim_name(lua_State *lua, const char *name, Node *n) { // the name must be unused
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
   if (lua_getfield(lua, -1, name) != LUA_TNIL) refuse_taken(lua, name, lua_touserdata(lua, -1));
   lua_pop(lua, 1);
@@ -124,7 +124,7 @@ static void claim_name(lua_State *lua, const char *name, Node *n) { // nobody el
   lua_pop(lua, 1);
 }
 
-// An input, a parameter or a state, of the name and shape that are the arguments 1 and 2.
+// Creates an input, parameter or state with the name and shape given as arguments 1 and 2.
 static Node *add_source(lua_State *lua, const char *op, Dtype dtype, const Attr *attr) {
   Compiler *c = front_compiler(lua);
   const char *name = luaL_checkstring(lua, 1);
@@ -147,11 +147,11 @@ static Dtype read_dtype(lua_State *lua, int at) {
   const char *name = luaL_checkstring(lua, at);
   if (!dtype_parse(name, &dtype) || dtype == DtF64)
     err_at(front_compiler(lua), front_here(lua),
-           "dtype: '%s' is no dtype: f32, f16, bf16, i32, i64, u8 or bool", name);
+           "dtype: '%s' is not a dtype: f32, f16, bf16, i32, i64, u8 or bool", name);
   return dtype;
 }
 
-static void check_below(lua_State *lua, const Node *n) { // the integers of an input or a state
+static void check_below(lua_State *lua, const Node *n) { // for integer inputs and states
   int64_t below = n->attr.below;
   if (below < 0 || (below && dtype_is_float(n->type.dtype)))
     err_at(front_compiler(lua), front_here(lua),
@@ -182,23 +182,23 @@ static int lua_dtype(lua_State *lua) { // dtype(tensor) -> its name
   return 1;
 }
 
-static int lua_dtype_number(lua_State *lua) { // dtype_number(name): for an attribute
+static int lua_dtype_number(lua_State *lua) { // dtype_number(name): as an attribute
   lua_pushinteger(lua, read_dtype(lua, 1));
   return 1;
 }
 
-static int lua_precision(lua_State *lua) { // precision(name) -> the one before; of nodes to come
+static int lua_precision(lua_State *lua) { // precision(name) -> the previous one; of new nodes
   Compiler *c = front_compiler(lua);
   const char *name = luaL_checkstring(lua, 1);
   const char *before = precision_name(c->precision);
   if (!precision_parse(name, &c->precision))
-    err_at(c, front_here(lua), "precision: '%s' is none of fp32, tf32, fp16, bf16", name);
+    err_at(c, front_here(lua), "precision: '%s' is not one of fp32, tf32, fp16, bf16", name);
   lua_pushstring(lua, before);
   return 1;
 }
 
-// kind, a, b: what a parameter or state holds at first, numbers that fp32 has. A plan has no
-// infinity: it holds a number that is one in fp32.
+// kind, a, b: the initial value of a parameter or state, numbers representable in fp32. A plan
+// cannot hold infinity: it holds a number that becomes infinity in fp32.
 static Attr read_init(lua_State *lua, int at, const char *what) {
   static const char *const kinds[] = {"none", "constant", "normal", "uniform", NULL};
   Attr attr = {.init = luaL_checkoption(lua, at, "normal", kinds),
@@ -209,12 +209,12 @@ static Attr read_init(lua_State *lua, int at, const char *what) {
   double bad = isfinite((float)attr.init_a) || fabs(attr.init_a) == DBL_MAX ? attr.init_b
                                                                            : attr.init_a;
   if (!isfinite((float)bad))
-    err_at(front_compiler(lua), front_here(lua), "%s: init: %g: wants numbers that fp32 can hold",
+    err_at(front_compiler(lua), front_here(lua), "%s: init: %g: expected a finite fp32 number",
            what, isnan(bad) ? fabs(bad) : bad);
   return attr;
 }
 
-// The update of this entry that gives `value`, or that of `state`; null: there is none.
+// The update of this entry that yields `value`, or that of `state`; NULL: none.
 static Update *update_of(const Compiler *c, const Node *state, const Node *value) {
   for (int i = 0; i < c->graph->nupdates; i++) {
     Update *u = &c->graph->updates[i];
@@ -223,8 +223,8 @@ static Update *update_of(const Compiler *c, const Node *state, const Node *value
   return NULL;
 }
 
-// A state, or a buffer. A later call of a shared function goes on with what this entry has made of
-// it so far, by which nothing is derived.
+// Reads a state or buffer. A later call of a shared function reads the value that this entry has
+// set so far, as a constant for derivatives.
 static int push_state(lua_State *lua, Node *source) {
   Compiler *c = front_compiler(lua);
   Update *u = shared_call(lua) ? update_of(c, source, NULL) : NULL;
@@ -242,14 +242,14 @@ static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
   return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
 }
 
-static int lua_buffer(lua_State *lua) { // buffer(name, shape, kind, a) -> source, what it holds
+static int lua_buffer(lua_State *lua) { // buffer(name, shape, kind, a) -> source, its current value
   Attr attr = read_init(lua, 3, "buffer");
   Node *n = add_source(lua, "param", DtF32, &attr);
   front_push_node(lua, n);
   return 1 + push_state(lua, n);
 }
 
-static int lua_table(lua_State *lua) { // table(name, shape, numbers): a param that is not loaded
+static int lua_table(lua_State *lua) { // table(name, shape, numbers): a param not in files
   Compiler *c = front_compiler(lua);
   Type t = read_shape(lua, 2, "tensor");
   size_t count = (size_t)type_count(&t);
@@ -269,7 +269,7 @@ static int lua_table(lua_State *lua) { // table(name, shape, numbers): a param t
   return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
 }
 
-// numbers(file) -> its sizes, its numbers in a row, integers where all are: an .npy beside the
+// numbers(file) -> sizes, numbers in row-major order (integers if all are) of an .npy next to the
 // model.
 static int lua_numbers(lua_State *lua) {
   enum { kMostNumbers = 1 << 20 };
@@ -277,7 +277,7 @@ static int lua_numbers(lua_State *lua) {
   const char *name = luaL_checkstring(lua, 1), *slash = strrchr(c->options.model, '/');
   size_t n = strlen(name);
   if (strchr(name, '/') || n < 5 || strcmp(name + n - 4, ".npy"))
-    err_at(c, front_here(lua), "tensor: '%s' is not the name of an .npy beside the model", name);
+    err_at(c, front_here(lua), "tensor: '%s' is not an .npy file next to the model", name);
   int folder = slash ? (int)(slash - c->options.model) + 1 : 0;
   Numbers numbers = {0};
   Error err = {0};
@@ -295,7 +295,8 @@ static int lua_numbers(lua_State *lua) {
   }
   if (!count || count > kMostNumbers) {
     free(numbers.values);
-    err_at(c, front_here(lua), "tensor: %s: %zu numbers: wants 1 to %d", path, count, kMostNumbers);
+    err_at(c, front_here(lua), "tensor: %s: %zu numbers: expected 1 to %d", path, count,
+           kMostNumbers);
   }
   lua_newtable(lua);
   for (size_t i = 0; i < count; i++) {
@@ -333,7 +334,7 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
   return 0;
 }
 
-// The registry keeps what a state says beyond its range, by name.
+// The registry keeps each state's `beyond` text, by name.
 static void keep_beyond(lua_State *lua, const char *name, const char *text) {
   luaL_getsubtable(lua, LUA_REGISTRYINDEX, "nngen.beyond");
   lua_pushstring(lua, text);
@@ -349,7 +350,7 @@ const char *source_beyond(Compiler *c, const char *state) {
   return text;
 }
 
-// A state of integers holds one whole number of its dtype at first.
+// A state of integers is initialised to one integer of its dtype.
 static void check_whole(lua_State *lua, Dtype dtype, const Attr *attr) {
   double least = dtype == DtU8 || dtype == DtBool || attr->below ? 0 : INT32_MIN, a = attr->init_a;
   double most = dtype == DtBool ? 1 : dtype == DtU8 ? UINT8_MAX : INT32_MAX;
@@ -391,22 +392,22 @@ static void check_once(lua_State *lua, const Node *state) {
   }
 }
 
-static const char *said(Compiler *c, const Node *n) { // "input 'x'", "what add gives"
+static const char *said(Compiler *c, const Node *n) { // "input 'x'", "the result of add"
   return n->op->cls == OpSource ? arena_printf(c->arena, "%s '%s'", n->op->name, n->name)
-                                : arena_printf(c->arena, "what %s gives", n->op->name);
+                                : arena_printf(c->arena, "the result of %s", n->op->name);
 }
 
 static int lua_update(lua_State *lua) { // update(state, value)
   Compiler *c = front_compiler(lua);
   Node **state = luaL_testudata(lua, 1, kTensorType), **value = luaL_testudata(lua, 2, kTensorType);
-  // In a later call of a shared function: what the one before has made of it.
+  // In a later call of a shared function: the value after the previous call.
   bool made = state && (*state)->op->cls != OpSource && shared_call(lua);
   Update *before = made ? update_of(c, NULL, *state) : NULL;
   if (before) state = &before->state;
   bool holds = state && (*state)->op->cls == OpSource &&
                ((*state)->op->form == SourceState || (*state)->op->form == SourceParam);
   if (!holds)
-    err_at(c, front_here(lua), "update: wants a state or a parameter first, not %s",
+    err_at(c, front_here(lua), "update: expected a state or a parameter first, got %s",
            state ? said(c, *state) : arena_printf(c->arena, "a %s", luaL_typename(lua, 1)));
   if (!value)
     err_at(c, front_here(lua), "update: the new value of '%s' is a %s, not a tensor",
@@ -425,7 +426,7 @@ static int lua_update(lua_State *lua) { // update(state, value)
   return 0;
 }
 
-// shared(call, function) -> those before; 0: none is under way
+// shared(call, function) -> the previous ones; 0: none
 static int lua_shared(lua_State *lua) {
   static const char *const kNames[] = {"nngen.shared_call", "nngen.shared_owner"};
   for (int i = 0; i < 2; i++) {
@@ -436,11 +437,11 @@ static int lua_shared(lua_State *lua) {
   return 2;
 }
 
-static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outputs to come
+static int lua_entry(lua_State *lua) { // entry(name) -> the previous one; for outputs to come
   Compiler *c = front_compiler(lua);
   const char *name = luaL_checkstring(lua, 1), *before = c->entries[c->entry];
   front_check_name(lua, name);
-  if (!strcmp(name, "init")) err_at(c, front_here(lua), "entry: 'init' is the compiler's own");
+  if (!strcmp(name, "init")) err_at(c, front_here(lua), "entry: 'init' is reserved");
   for (c->entry = 0; c->entry < c->nentries && strcmp(c->entries[c->entry], name);) c->entry++;
   if (c->entry == c->nentries) {
     c->entries = arena_grow(c->arena, c->entries, c->nentries, sizeof *c->entries);
@@ -450,13 +451,13 @@ static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outp
   return 1;
 }
 
-static int lua_results(lua_State *lua) { // results() -> how many outputs and updates there are
+static int lua_results(lua_State *lua) { // results() -> the number of outputs and updates
   const Graph *g = front_compiler(lua)->graph;
   lua_pushinteger(lua, g->noutputs + g->nupdates);
   return 1;
 }
 
-// instead(source, other): what the entry computes, here or outside of it, reads other.
+// instead(source, other): replaces source by other in everything that the entry computes.
 static int lua_instead(lua_State *lua) {
   Compiler *c = front_compiler(lua);
   Node **source = luaL_checkudata(lua, 1, kTensorType);

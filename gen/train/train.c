@@ -96,7 +96,7 @@ static int need_fit(const Train *t, const char *option, bool moves, const char *
     size_t length = strcspn(at, ",");
     snprintf(one, sizeof one, "%.*s", (int)length, at);
     if (!length)
-      code = err_set(err, ExitUsage, "--%s '%s': wants patterns, with a comma between them", option,
+      code = err_set(err, ExitUsage, "--%s '%s': expected patterns separated by commas", option,
                      patterns);
     if (!code) code = need_one_fit(t, option, moves, one, err);
     at += length + (at[length] == ',');
@@ -150,7 +150,7 @@ static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) 
 // A last batch that is short is filled up with copies of its last example.
 static void warn_of_padding(const Train *t) {
   const char *names = setting(t, "counts_padding"),
-             *cure = "return one number for each example, made of that alone, or give";
+             *cure = "return one number for each example, computed from it only, or give";
   char text[512];
   long long count = t->test ? (long long)dataset_count(t->test) : 0, left = count % t->batch;
   if (!names && t->valid < 0) names = "numbers", cure = "give"; // of an entry without nn.train
@@ -165,8 +165,8 @@ static void warn_of_padding(const Train *t) {
 static int need_neighbours(const Train *t, Error *err) {
   if (!t->test || t->embedding < 0 || dataset_count(t->test) > 1) return ExitOk;
   return err_set(err, ExitBadInput,
-                 "--data %s: mar_at_5 compares embeddings of test pictures with each other: wants "
-                 "2 or more, not 1",
+                 "--data %s: mar_at_5 compares embeddings of test pictures with each other: "
+                 "expected at least 2",
                  t->cli->data);
 }
 
@@ -335,7 +335,7 @@ static void give(Cli *cli, const char *name, const char *value, const char *flag
 static int take_amp(Cli *cli, Error *err) {
   if (!cli->amp) return ExitOk;
   if (strcmp(cli->amp, "fp16") && strcmp(cli->amp, "bf16"))
-    return err_set(err, ExitUsage, "--amp %s: wants fp16 or bf16", cli->amp);
+    return err_set(err, ExitUsage, "--amp %s: expected fp16 or bf16", cli->amp);
   if (strcmp(cli->dtype, "fp32") && strcmp(cli->dtype, cli->amp))
     return err_set(err, ExitUsage, "--amp %s and --dtype %s: one of the two", cli->amp, cli->dtype);
   cli->dtype = cli->amp;
@@ -351,7 +351,7 @@ static int take_profile(const Cli *cli, Train *t, Error *err) {
   if (code) return code;
   if (cli->profile_step && cli->resume)
     return err_set(err, ExitUsage,
-                   "--profile-one-step starts from scratch and writes nothing: leave out --resume");
+                   "--profile-one-step starts from scratch and writes nothing: omit --resume");
   if (!marked) return ExitOk;
   if (!cli->profile_step)
     return err_set(err, ExitUsage,
@@ -388,7 +388,7 @@ static int set_up(Cli *cli, Train *t, Error *err) {
     return err_set(err, ExitUsage, "--workers %s: at most %d", cli->workers, LoaderMaxThreads);
   if (cli->reset && !cli->weights) return err_set(err, ExitUsage, "--reset needs --init FILE");
   if (cli->resume && cli->weights)
-    return err_set(err, ExitUsage, "--resume continues from the checkpoint: leave out --init");
+    return err_set(err, ExitUsage, "--resume continues from the checkpoint: omit --init");
   if (cli->nset + 4 > kMostSets) return err_set(err, ExitUsage, "too many settings");
   if (cli->freeze) give(cli, "freeze", cli->freeze, "freeze");
   code = take_seed(cli, t, err);

@@ -36,8 +36,8 @@ static int check_same(const Train *t, const Weights *weights, const char *path, 
   const char *then = weights_metadata(weights, "nngen_pictures");
   if (code || (then && atoll(then) == train_pictures(t))) return code;
   return err_set(err, ExitUsage,
-                 "--resume: %s was made of %s pictures for training, --data has %lld: give it the "
-                 "same, or take its weights alone: --init",
+                 "--resume: %s was made with %s training pictures, --data has %lld: give it the "
+                 "same, or load only its weights: --init",
                  path, then ? then : "?", (long long)train_pictures(t));
 }
 
@@ -73,7 +73,7 @@ static void warn_of_pictures(const Train *t, const Weights *weights, const char 
   if (!then || !t->sample[0] || !strcmp(then, t->sample)) return;
   snprintf(
       text, sizeof text,
-      "--resume: %s was made of other pictures or labels than --data has; the run goes on with "
+      "--resume: %s was made with other pictures or labels than --data has; the run goes on with "
       "these",
       path);
   log_to_stderr().write(NULL, LogWarning, text);
@@ -82,7 +82,7 @@ static void warn_of_pictures(const Train *t, const Weights *weights, const char 
 // Another optimizer, averages that are begun or left out, other frozen layers: other states.
 static int check_states(const Train *t, const Weights *weights, const char *path, Error *err) {
   static const char why[] = "; resume with that run's --optimizer, --amp, --ema, --accumulate and "
-                            "--freeze, or take its weights alone: --init";
+                            "--freeze, or load only its weights: --init";
   for (int i = 0; i < t->plan->ntensors; i++) {
     const PlanTensor *p = &t->plan->tensors[i];
     if (params_has(p) && train_is_kept(p->name) && !weights_find(weights, p->name))
@@ -145,7 +145,7 @@ static int resume(Train *t, Error *err) {
   int code = ExitOk;
   if (!train_has_file(path) && !train_has_file(previous))
     code = err_set(err, ExitBadInput,
-                   "--resume: there is no checkpoint %s; leave out --resume to start from scratch",
+                   "--resume: there is no checkpoint %s; omit --resume to start from scratch",
                    path);
   if (!code) code = checkpoint_open(path, &weights, &fell_back, err);
   if (code) return say_best(t, err);

@@ -55,7 +55,7 @@ static void report_scaling(const Dataset *data, const char *split) {
 static void report_ignored(const Dataset *data, const char *split) {
   Ignored files = dataset_ignored(data);
   if (files.count)
-    printf("ignored   %lld %s files that are no PNG of a class, the first '%s'\n",
+    printf("ignored   %lld %s files that are not PNGs of a class, the first '%s'\n",
            (long long)files.count, split, files.first);
 }
 

@@ -136,7 +136,7 @@ static int run_from(Sweep *s, int at, Error *err) {
 static int check(const Sweep *s, Error *err) {
   const Cli *cli = s->cli;
   if (cli->resume)
-    return err_set(err, ExitUsage, "--sweep starts each run from scratch: leave out --resume");
+    return err_set(err, ExitUsage, "--sweep starts each run from scratch: omit --resume");
   if (cli->profile_step)
     return err_set(err, ExitUsage, "--sweep and --profile-one-step: one of the two");
   for (int i = 0; i < cli->nsweep; i++) {
@@ -148,11 +148,11 @@ static int check(const Sweep *s, Error *err) {
     }
     if (!good)
       return err_set(err, ExitUsage,
-                     "--sweep %s wants NAME=A,B,..., values of at most %d characters",
+                     "--sweep %s: expected NAME=A,B,..., values of at most %d characters",
                      cli->sweep[i], (int)sizeof s->cell[i] - 1);
     for (int j = 0; j < i; j++)
       if (!strcmp(s->text[i], s->text[j]))
-        return err_set(err, ExitUsage, "--sweep %s: '%s' is given twice: wants one list, %s=A,B",
+        return err_set(err, ExitUsage, "--sweep %s: '%s' is given twice: expected one list, %s=A,B",
                        cli->sweep[i], s->text[i], s->text[i]);
   }
   return ExitOk;

@@ -9,16 +9,16 @@ local nn = require "nn"
 nn.output("y", nn.input("x", {4096, 1024}):linear("fc", {out = 1024}))
 LUA
 
-ok "no folder" fails 2 "nngen emit wants a folder, as in: nngen emit models/lenet.lua -o out" emit
-ok "a file for a folder" fails 2 "$work/file: is a file; it wants a folder" emit -o "$work/file"
+ok "no folder" fails 2 "nngen emit: expected a folder, as in: nngen emit models/lenet.lua -o out" emit
+ok "a file for a folder" fails 2 "$work/file: is a file; expected a folder" emit -o "$work/file"
 ok "a folder that cannot be" fails 5 "No such file" emit -o /proc/no/where $quick
-ok "an unknown GPU" fails 2 "--arch sm_12: wants a list of sm_80, sm_90a, sm_100a" \
+ok "an unknown GPU" fails 2 "--arch sm_12: expected a list of sm_80, sm_90a, sm_100a" \
   emit -o "$work/a" --arch sm_80,sm_12
 ok "GPUs that have no instructions in common" \
   fails 2 "kernels for sm_90a have products of warp groups, which sm_100a lacks: add sm_80" \
   build/nngen emit "$work/wide.lua" -o "$work/wide" --dtype bf16 --no-check --arch sm_90a,sm_100a
-ok "no GPU" fails 2 "wants a list of sm_80, sm_90a, sm_100a" emit -o "$work/a" --arch ,
-ok "a name that is none of C's" fails 2 "--name 3d: wants letters, digits and _" \
+ok "no GPU" fails 2 "expected some of sm_80, sm_90a, sm_100a" emit -o "$work/a" --arch ,
+ok "a name that is none of C's" fails 2 "--name 3d: expected letters, digits and _" \
   emit -o "$work/a" --name 3d
 ok "a name that the C has itself" fails 2 "--name launch: is reserved by C or a header" \
   emit -o "$work/a" --name launch
@@ -34,7 +34,7 @@ done
 ok "an option of another verb" fails 2 "unknown option --graph" emit -o "$work/a" --graph
 ok "a mistake in the model" fails 2 "did you mean" \
   build/nngen emit tests/errors/unknown_layer.lua -o "$work/a"
-ok "batches that are no numbers" fails 2 "--set batch=1,x: wants up to 8 whole numbers" \
+ok "batches that are no numbers" fails 2 "--set batch=1,x: expected up to 8 whole numbers" \
   emit -o "$work/a" --set batch=1,x
 ok "a batch twice" fails 2 "--set batch=1,8,1: 1 is given twice" emit -o "$work/a" --set batch=1,8,1
 ok "states of each batch's own" fails 2 "depends on the batch" \

@@ -125,9 +125,9 @@ too_small() { # too_small MESSAGE OPTIONS...
 }
 ok "less memory than a step can do with" \
   too_small "need at least [0-9]+ bytes, but --memory is 1000;" --memory 1K
-ok "no bytes" too_small "^nngen: --memory much: wants bytes, as 500M or 2G" --memory much
-ok "no such policy" too_small "^nngen: --recompute some: wants one of none, auto, all" \
+ok "no bytes" too_small "^nngen: --memory much: expected bytes, for example 500M or 2G" --memory much
+ok "no such policy" too_small "^nngen: --recompute some: expected one of none, auto, all" \
   --recompute some
 ok "none again, and less memory than that needs" \
-  too_small "take at least" --recompute none --memory 20M
+  too_small "need at least" --recompute none --memory 20M
 tap_done

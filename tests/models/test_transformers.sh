@@ -40,7 +40,7 @@ ok "vit of odd heads" refused "a width of 24 is no multiple of 5 heads" vit head
 ok "vit of odd patches" refused "image wants to be a multiple of patch" vit patch=7
 ok "bert of odd heads" refused "a width of 24 is no multiple of 7 heads" bert heads=7
 ok "bert, too long" refused "there are more tokens than positions" bert tokens=41
-ok "llama of odd groups" refused "4 heads of q are no multiple of 3 heads of k" llama groups=3
+ok "llama of odd groups" refused "4 heads of q are not a multiple of 3 heads of k" llama groups=3
 ok "llama of odd heads" refused "a head wants an even size" llama width=36
 ok "gpt2 of odd heads" refused "a width of 24 is no multiple of 5 heads" gpt2 heads=5
 ok "gpt2 without a token" refused "a prompt has at least one token" gpt2 tokens=0

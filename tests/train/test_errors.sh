@@ -14,10 +14,10 @@ ok "a data set smaller than a batch" fails 5 \
 cp -r "$work/data" "$work/labels"; python3 tests/train/data.py "$work/three" 84 20 3
 python3 tests/train/data.py --labels "$work/labels" 4
 ok "a label out of range" fails 5 "train_labels.npy" run --data "$work/labels"
-ok "another precision" fails 2 "--amp int8: wants fp16 or bf16" run $data --amp int8
+ok "another precision" fails 2 "--amp int8: expected fp16 or bf16" run $data --amp int8
 ok "two precisions" fails 2 "--amp bf16 and --dtype fp16: one of the two" \
   run $data --amp bf16 --dtype fp16
-ok "a number beyond all" fails 2 "--lr 1e400: wants a number" run $data --lr 1e400
+ok "a number beyond all" fails 2 "--lr 1e400: expected a number" run $data --lr 1e400
 too_few() { # and what an earlier run left stays
   run $data --steps 2 --out-dir "$work/few" && cp -r "$work/few" "$work/few.copy" &&
     fails 2 "--accumulate 5: this run of 4 steps makes no update" \
@@ -93,7 +93,7 @@ ok "no parameters" fails 2 "no parameter to train" run $data --set case=no_param
 ok "a loss of no parameter" fails 2 "the loss depends on no parameter" run $data --set case=apart
 ok "no loss" fails 2 "returns {loss = a tensor, ...}" run $data --set case=no_loss
 ok "going on from nothing" \
-  fails 5 "there is no checkpoint $at/tiny_last.safetensors; leave out --resume to start from scratch" \
+  fails 5 "there is no checkpoint $at/tiny_last.safetensors; omit --resume to start from scratch" \
   run $data --resume --out-dir "$at"
 ok "a folder that cannot be made" fails 5 "--out-dir $work/data/train_images.npy/at: Not a" \
   run $data --out-dir "$work/data/train_images.npy/at"
@@ -139,7 +139,7 @@ cp -r "$at" "$work/good"
 restore() { rm -rf "$at"; cp -r "$work/good" "$at"; }
 ok "another batch" fails 2 "was made with --batch 8, not 4" \
   run $data --resume --out-dir "$at" --batch 4
-ok "other data" fails 2 "was made of 84 pictures for training, --data has 24: give it the same" \
+ok "other data" fails 2 "was made with 84 training pictures, --data has 24: give it the same" \
   run --data "$work/fewer" --resume --out-dir "$at"
 python3 tests/train/data.py "$work/turned" 84 20 4
 python3 - "$work/turned/train_images.npy" <<'END'
@@ -149,7 +149,7 @@ data[-64:] = bytes(255 - v for v in data[-64:])  # the last picture
 open(sys.argv[1], "wb").write(data)
 END
 ok "other pictures, as many" fails 0 \
-  "$last was made of other pictures or labels than --data has; the run goes on with these" \
+  "$last was made with other pictures or labels than --data has; the run goes on with these" \
   run --data "$work/turned" --resume --out-dir "$at" --epochs 3
 restore
 ok "another seed" fails 2 "was made with --seed 0, not 5" \
@@ -243,7 +243,7 @@ ok "pictures that are scaled" scaled
 ignored() { # what is no PNG by its name, or lies beside the classes
   touch "$work/scaled/train/c/"{0.jpg,1.jpg} "$work/scaled/train/z.png" && run --data "$work/scaled" --steps 1 \
     --out-dir "$work/w" >"$work/said" && grep "^ignored" "$work/said" | diff - \
-    <(echo "ignored   3 training files that are no PNG of a class, the first '$work/scaled/train/c/0.jpg'")
+    <(echo "ignored   3 training files that are not PNGs of a class, the first '$work/scaled/train/c/0.jpg'")
 }
 ok "files beside pictures" ignored
 flipped() { # a byte of its pixels, before the first step

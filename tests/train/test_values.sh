@@ -234,9 +234,9 @@ decays() { # --weight-decay comes before the model's, which another optimizer ke
   same 1 2 && same 1 3 && ! same 1 4 && same 5 6 && ! same 5 7
 }
 ok "weight decay of the command line" decays
-ok "weight decay below 0" fails 2 "weight_decay = -1: wants a number, 0 or more" \
+ok "weight decay below 0" fails 2 "weight_decay = -1: expected a number >= 0" \
   train --weight-decay -1
-ok "a bad decay" fails 2 "wants 0 (none) up to, but not, 1" train --ema 1.5
+ok "a bad decay" fails 2 "expected 0 <= ema < 1" train --ema 1.5
 
 # A parameter without dimensions, as CLIP's logit_scale is, trains as one of shape (1) does.
 cat >"$work/scalar.lua" <<'LUA'
@@ -280,7 +280,7 @@ accumulate() { # of two batches of 8: the same as one of 16, but for rounding, i
       END {print sqrt(far / sum); exit !(NR == 64 && far < 1e-8 * sum)}'
 }
 long && ok "gradients of two steps, accumulated" accumulate
-ok "accumulated never" fails 2 "accumulate = 0: wants 1 or more" embed "$work/near" "$work/none" \
+ok "accumulated never" fails 2 "accumulate = 0: expected 1 or more" embed "$work/near" "$work/none" \
   --accumulate 0
 long && ok "the same with a scaled loss" embed "$work/even" "$work/scaled" --accumulate 3 --amp fp16
 
@@ -393,7 +393,7 @@ assert abs(rows[1]["loss"] - float(sys.argv[1])) < 1e-6, (rows, sys.argv)' \
     "$losses" <"$work/rows"
 }
 ok "seeds" seeds
-ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
+ok "a sweep of nothing" fails 2 "--sweep batch: expected" train --sweep batch
 
 readme() { # its model, as it stands there
   awk '/^-- small.lua/ {on = 1} /^```/ {on = 0} on' gen/train/README.md >"$work/small.lua"
