@@ -17,7 +17,7 @@ ok "an unknown GPU" fails 2 "--arch sm_12: expected a list of sm_80, sm_90a, sm_
 ok "GPUs that have no instructions in common" \
   fails 2 "kernels for sm_90a have products of warp groups, which sm_100a lacks: add sm_80" \
   build/nngen emit "$work/wide.lua" -o "$work/wide" --dtype bf16 --no-check --arch sm_90a,sm_100a
-ok "no GPU" fails 2 "expected some of sm_80, sm_90a, sm_100a" emit -o "$work/a" --arch ,
+ok "no GPU" fails 2 "expected a list of sm_80, sm_90a, sm_100a" emit -o "$work/a" --arch ,
 ok "a name that is none of C's" fails 2 "--name 3d: expected letters, digits and _" \
   emit -o "$work/a" --name 3d
 ok "a name that the C has itself" fails 2 "--name launch: is reserved by C or a header" \

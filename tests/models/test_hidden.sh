@@ -10,6 +10,6 @@ ok "lengths, unfused" run --lowering unfused
 ok "minus infinity is added" run --set mask=added grad=true
 ok "a NaN that is seen" run --set seen=true grad=true
 ok "a NaN that is seen is dropped" fails 1 \
-  "4160 elements are finite where the oracle's are not, or the reverse, first at 0: 0, want nan" \
+  "4160 elements are finite where the oracle's are not, or the reverse, first at 0: 0, expected nan" \
   run --set seen=true wrong=true
 tap_done

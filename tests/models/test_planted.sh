@@ -107,9 +107,9 @@ fault "statistics: a step normalises by those of the step before" gen/lang/nn_no
   's/local y = (x - mean) \* scale$/local y = (x - old_mean) * scale/' statistics train
 sound "no fault, no complaint about schedules" schedules
 fault "schedule: a warm-up begins a step late" \
-  gen/lang/nn_optim.lua 's/op.min((at + 1.0) \*/op.min(at */' schedules
+  gen/lang/nn_schedules.lua 's/op.min((at + 1.0) \*/op.min(at */' schedules
 fault "schedule: half a cosine ends a step early" \
-  gen/lang/nn_optim.lua 's/(at - o.warmup) /(at - o.warmup + 1.0) /' schedules
+  gen/lang/nn_schedules.lua 's/clamped((at - o.warmup) /clamped((at - o.warmup + 1.0) /' schedules
 fault "schedule: an optimizer counts its steps from 0" \
   gen/lang/nn_optim.lua 's/:to("f32") + 1.0$/:to("f32")/' optimizer adam 0
 fault "source: an operand across k begins a chunk late" templates/lib/source.cuh \

@@ -49,7 +49,7 @@ says() { # says TEXT EXPRESSION: a model of it is refused with its line
 for dtype in fp32 fp16 bf16; do ok "kernels that read them, $dtype" checked --dtype $dtype; done
 ok "unfused" checked --lowering unfused
 ok "the numbers, and weights that do not name them" holds
-ok "a path" says "'../half.npy' is not the name of an .npy" 'nn.tensor("../half.npy")'
+ok "a path" says "'../half.npy' is not an .npy file next to the model" 'nn.tensor("../half.npy")'
 ok "no such file" says "npy '$work/none.npy': No such file" 'nn.tensor("none.npy")'
 ok "an integer that is no f32" says "number 70 is 16777217: of more than 64 integers" \
   '(function() local t = {} for i = 1, 70 do t[i] = 16777147 + i end return nn.tensor(t) end)()'

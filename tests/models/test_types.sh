@@ -124,6 +124,6 @@ ok "an integer that the input has not" \
   fails 5 "element 2 of 'ids' is 1000000000, not 0 to 999999999 (declared in $work/ids.lua:2)" \
   build/nngen "$work/ids.lua" --input ids="$work/over.npy"
 npy '<f4' '3,' '\000\000\200\077\000\000\200\077\000\000\200\077' >"$work/floats.npy"
-ok "floats where integers are wanted" fails 5 "'ids' wants i32, the file holds floats" \
+ok "floats where integers are wanted" fails 5 "'ids': expected i32, the file holds floats" \
   build/nngen "$work/ids.lua" --input ids="$work/floats.npy"
 tap_done

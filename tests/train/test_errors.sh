@@ -340,7 +340,7 @@ ok "a --warmup that is longer than the run" fails 0 \
 ok "a pattern of --reset that matches nothing" fails 2 "--reset 'head' matches no parameter" \
   run $data --init "$init" --reset head
 ok "--reset without weights" fails 2 "--reset needs --init FILE" run $data --reset fc
-ok "--resume and --init" fails 2 "leave out --init" run $data --resume --init "$init"
+ok "--resume and --init" fails 2 "omit --init" run $data --resume --init "$init"
 lacks() { # a weight that the file has under another name does not start from the seed unnoticed
   sed 's/"fc.weight"/"no.weight"/' "$init" >"$work/lacks.safetensors"
   local text="no tensor 'fc.weight' (4x64, tests/train/tiny.lua:15)"

@@ -393,7 +393,7 @@ assert abs(rows[1]["loss"] - float(sys.argv[1])) < 1e-6, (rows, sys.argv)' \
     "$losses" <"$work/rows"
 }
 ok "seeds" seeds
-ok "a sweep of nothing" fails 2 "--sweep batch: expected" train --sweep batch
+ok "a sweep of nothing" fails 2 "--sweep: expected up to 4 of NAME=A,B,..., got 'batch'" train --sweep batch
 
 readme() { # its model, as it stands there
   awk '/^-- small.lua/ {on = 1} /^```/ {on = 0} on' gen/train/README.md >"$work/small.lua"

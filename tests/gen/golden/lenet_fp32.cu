@@ -32,7 +32,7 @@ static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// Operand a: where its rows are, and k from there.
+// Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
   static constexpr int kPiece = 1;  // elements that are copied at once
@@ -61,7 +61,7 @@ struct MapA {
   }
 };
 
-// Operand b: where its rows are, and k from there.
+// Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
   static constexpr int kPiece = 1;  // elements that are copied at once
@@ -286,7 +286,7 @@ static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// Operand a: where its rows are, and k from there.
+// Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
   static constexpr int kPiece = 2;  // elements that are copied at once
@@ -308,7 +308,7 @@ struct MapA {
   }
 };
 
-// Operand b: where its rows are, and k from there.
+// Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
   static constexpr int kPiece = 2;  // elements that are copied at once

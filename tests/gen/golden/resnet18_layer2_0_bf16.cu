@@ -113,7 +113,7 @@ static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// Operand a: where its rows are, and k from there.
+// Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
   static constexpr int kPiece = 8;  // elements that are copied at once
@@ -145,7 +145,7 @@ struct MapA {
   }
 };
 
-// Operand b: where its rows are, and k from there.
+// Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
   static constexpr int kPiece = 8;  // elements that are copied at once
@@ -376,7 +376,7 @@ static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// Operand a: where its rows are, and k from there.
+// Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
   static constexpr int kPiece = 8;  // elements that are copied at once
@@ -406,7 +406,7 @@ struct MapA {
   }
 };
 
-// Operand b: where its rows are, and k from there.
+// Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
   static constexpr int kPiece = 8;  // elements that are copied at once
@@ -634,7 +634,7 @@ static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// Operand a: where its rows are, and k from there.
+// Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
   static constexpr int kPiece = 8;  // elements that are copied at once
@@ -653,7 +653,7 @@ struct MapA {
   }
 };
 
-// Operand b: where its rows are, and k from there.
+// Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
   static constexpr int kPiece = 8;  // elements that are copied at once
