@@ -1,5 +1,5 @@
-// costs.c: `nngen show --costs`: the modelled time of each kernel (with --entry: of that entry) next
-// to its lower bound, and the share of its multiplications that pad.
+// costs.c: `nngen show --costs`: the modelled time of each kernel (with --entry: of that entry)
+// next to its lower bound, and the share of its multiplications that pad.
 #include "cli.h"
 
 #include <jansson.h>

@@ -215,7 +215,7 @@ local function add_entry(plan, entry)
   entry.prefix = plan.name .. "_" .. entry.ident
 end
 
--- ---- the whole plan ----------------------------------------------------------------------------------
+-- ---- the whole plan ----------------------------------------------------------------------------
 
 -- Offsets in a handle's memory: parameters as kernels read them, states, counters.
 local function place(plan)

@@ -122,11 +122,11 @@ static void infer_conv(Compiler *c, Node *n) {
     err_at(c, n->loc, "%s: groups = %lld does not divide the channels of input %s and weight %s",
            n->op->name, (long long)groups, shape_of(n->in[0]), shape_of(n->in[1]));
   if (x->dim[1] / groups != w->dim[1])
-    err_at(
-        c, n->loc,
-        "%s: input channels differ: input %s has %lld in each of %lld groups, weight %s expects %lld",
-        n->op->name, shape_of(n->in[0]), (long long)(x->dim[1] / groups), (long long)groups,
-        shape_of(n->in[1]), (long long)w->dim[1]);
+    err_at(c, n->loc,
+           "%s: input channels differ: input %s has %lld in each of %lld groups, "
+           "weight %s expects %lld",
+           n->op->name, shape_of(n->in[0]), (long long)(x->dim[1] / groups), (long long)groups,
+           shape_of(n->in[1]), (long long)w->dim[1]);
   int64_t dim[4] = {x->dim[0], w->dim[0]};
   for (int i = 0; i < 2; i++) dim[2 + i] = positions(c, n, i, x->dim[2 + i], w->dim[2 + i]);
   n->type = type_make(x->dtype, 4, dim);

@@ -19,7 +19,7 @@
 --   narrow  cheaper variant for 16-bit results (relative error up to 2^-16, lib/prim_fast.cuh)
 --   wraps   variant for integers whose result may exceed 32 bits: CUDA's overflow is undefined
 --   init    reduce, scan, window: the identity as CUDA text; ref_init the same as a number
---   whole   reduce, scan with cuda: the identity for integers, which are then reduced exactly, to i32
+--   whole   reduce, scan with cuda: the identity for integers, then reduced exactly, to i32
 --   acc     reduce, scan, instead of cuda and init: up to four accumulators, combined in any order:
 --           for each its name, init, its value for one element (`element`: $1 the element, $i its
 --           position) and for two partial results (`combine`: a.NAME, b.NAME); for the oracle

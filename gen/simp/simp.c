@@ -113,8 +113,7 @@ typedef struct Rule {
 } Rule;
 
 // For every lowering.
-static const Rule always[] = {
-    {fold_constants, kMoved}, {drop_identity, kMoved}, {join_moves, kMoved}};
+static SimpRule *const always[] = {fold_constants, drop_identity, join_moves};
 
 // Not for `unfused`, which shows the model as written. In the order in which they are tried; each
 // rule states its conditions. c: a fixed value; v: values of attention; e: an exponential of
@@ -183,7 +182,7 @@ static Node *apply_rule(Graph *to, Node *n, SimpRule *rule) {
 
 static Node *apply(Graph *to, Node *n) {
   for (size_t i = 0; i < LENGTH(always); i++) {
-    Node *better = apply_rule(to, n, always[i].rule);
+    Node *better = apply_rule(to, n, always[i]);
     if (better) return better;
   }
   bool algebra = options_fused(&to->c->options);
@@ -256,8 +255,8 @@ static bool has_memories(Graph *g) {
   return found && i < g->nnodes;
 }
 
-// Walks after the first one, of fused graphs that need them: their rules depend on use counts of the
-// simplified graph.
+// Walks after the first one, of fused graphs that need them: their rules depend on use counts of
+// the simplified graph.
 static const struct Walk {
   bool (*needed)(Graph *g);
   Node *(*rewrites)(Graph *, Node *, Node **);
