@@ -16,7 +16,7 @@ local cases = {
   rmsprop = {optimizer = "rmsprop", momentum = 0.9, centered = true, weight_decay = 0.05},
   adagrad = {optimizer = "adagrad", lr_decay = 0.1, initial_accumulator_value = 0.2},
   adadelta = {optimizer = "adadelta", weight_decay = 0.05},
-  rprop = {optimizer = "rprop"},
+  rprop = {optimizer = "rprop", etas = {0.5, 1.25}}, -- exact in fp32, as its steps only add up
   asgd = {optimizer = "asgd", lambd = 0.1, weight_decay = 0.05},
   lion = {optimizer = "lion", weight_decay = 0.05},
   muon = {optimizer = "muon"},

@@ -251,7 +251,7 @@ class Optimizer:
     def rprop(self, p, g):  # v: the size of each one's step
         if self.t == 1: self.v = [0.02] * len(p)
         same = [a * b for a, b in zip(g, self.m)]
-        self.v = [min(max(a * (1.2 if s > 0 else 0.5 if s < 0 else 1), 1e-6), 50)
+        self.v = [min(max(a * (1.25 if s > 0 else 0.5 if s < 0 else 1), 1e-6), 50)
                   for a, s in zip(self.v, same)]
         self.m = [0.0 if s < 0 else a for a, s in zip(g, same)]
         return [a - ((b > 0) - (b < 0)) * v for a, b, v in zip(p, self.m, self.v)]
@@ -343,7 +343,7 @@ PYTORCH_OPTIMIZERS = {
     "rmsprop": lambda o, p: o.RMSprop(p, lr=0.02, momentum=0.9, centered=True, weight_decay=0.05),
     "adagrad": lambda o, p: o.Adagrad(p, lr=0.02, lr_decay=0.1, initial_accumulator_value=0.2),
     "adadelta": lambda o, p: o.Adadelta(p, lr=0.02, weight_decay=0.05),
-    "rprop": lambda o, p: o.Rprop(p, lr=0.02),
+    "rprop": lambda o, p: o.Rprop(p, lr=0.02, etas=(0.5, 1.25)),
     "asgd": lambda o, p: o.ASGD(p, lr=0.02, lambd=0.1, weight_decay=0.05)}
 
 
