@@ -73,6 +73,15 @@ static void run(const Form *f, unsigned seed, bool apart, uint32_t *x) {
   OK(cuModuleUnload(module));
 }
 
+// Equal bits, or for sums in f32 both NaN: which of two NaNs a sum passes on depends on the vector
+// instructions of the host.
+static bool is_nan(uint32_t x) {
+  return (x & 0x7fffffff) > 0x7f800000;
+}
+static bool same(const Form *f, uint32_t x, uint32_t y) {
+  return x == y || (strstr(f->form, ".f32.bf16") && is_nan(x) && is_nan(y));
+}
+
 static void test_runs(void **state_) {
   (void)state_;
   static uint32_t x[kPool * kWarp], y[kPool * kWarp];
@@ -85,7 +94,7 @@ static void test_runs(void **state_) {
       run(&forms[f], seed, false, x);
       run(&forms[f], seed, true, y);
       for (int i = 0; i < kPool * kWarp; i++)
-        if (x[i] != y[i])
+        if (!same(&forms[f], x[i], y[i]))
           fail_msg("%s, seed %u: register %d of lane %d is %08x, not %08x", forms[f].name, seed,
                    i / kWarp + 1, i % kWarp, x[i], y[i]);
     }
