@@ -51,6 +51,7 @@ void emit_reduce_many(Emitter *e); // emit_reduce.c
 void emit_row(Emitter *e);
 void emit_scan(Emitter *e);
 void emit_select(Emitter *e);
+void emit_sort(Emitter *e);
 void emit_scatter(Emitter *e);
 void emit_contract(Emitter *e);
 void emit_attend(Emitter *e);

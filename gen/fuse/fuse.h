@@ -59,6 +59,7 @@ extern const Fusion fusion_window;
 extern const Fusion fusion_contract;
 extern const Fusion fusion_scan;
 extern const Fusion fusion_select;
+extern const Fusion fusion_sort;
 extern const Fusion fusion_scatter;
 extern const Fusion fusion_attend;
 extern const Fusion fusion_weigh;

@@ -109,7 +109,7 @@ static const char *move_lies_alike(const Group *k, const Node *n) {
   return when(legal_lies_alike(k, n), "that template cannot permute elements while storing");
 }
 
-// The elements at the indices that a select has found.
+// The elements at the positions that a select or sort has found.
 static const char *move_takes_found(const Group *k, const Node *n) {
   bool found = n->op->form == MoveAlong && n->in[1]->group == k && in_domain(k, &n->type);
   return found ? NULL : move_lies_alike(k, n);
@@ -236,6 +236,9 @@ static bool anchors_scan(const Node *n) {
 static bool anchors_select(const Node *n) {
   return n->op->cls == OpSelect;
 }
+static bool anchors_sort(const Node *n) {
+  return n->op->cls == OpSort;
+}
 static bool anchors_map(const Node *n) {
   return n->op->cls == OpMap || n->op->cls == OpMove;
 }
@@ -312,6 +315,10 @@ const Fusion fusion_scan = {.anchors = anchors_scan,
 const Fusion fusion_select = {.anchors = anchors_select,
                               .joins = {[OpMap] = map_joins, [OpMove] = move_takes_found},
                               .takes = prologue_of_elements};
+
+const Fusion fusion_sort = {.anchors = anchors_sort,
+                            .joins = {[OpMap] = map_joins, [OpMove] = move_takes_found},
+                            .takes = prologue_of_elements};
 
 const Fusion fusion_scatter = {.anchors = anchors_scatter,
                                .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},

@@ -56,9 +56,9 @@ typedef struct Attr {
   int64_t dilation[2];   // window, conv
   int64_t groups;        // conv
   int64_t size[2];       // conv gradients: height, width of the image or the filter
-  int64_t axis;          // concat, index, scan, select, gather, along
-  int64_t count;         // select: number of elements; scatter: number of places
-  int64_t smallest;      // select: 1 = find the smallest elements
+  int64_t axis;          // concat, index, scan, select, sort, gather, along
+  int64_t count;         // select: number of elements; sort: of a run; scatter: number of places
+  int64_t smallest;      // select, sort: 1 = the smallest elements first
   int64_t fixed;         // index: 1 = part of a table computed by `init`
   int64_t dtype;         // to: a Dtype
   int64_t tensor;        // 0-dimensional const: 1 = a tensor, not a literal of the model

@@ -34,7 +34,7 @@ const AttrField attr_fields[] = {
 const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];
 
 static const char *const class_names[OpClassCount] = { // CLASS
-    "source", "map", "reduce", "scan", "select", "scatter", "window", "contract", "move"};
+    "source", "map", "reduce", "scan", "select", "sort", "scatter", "window", "contract", "move"};
 
 const Monoid *op_monoid(const Node *n) {
   return dtype_is_float(n->in[0]->type.dtype) ? n->op->acc : n->op->whole;
@@ -54,6 +54,10 @@ const Op *op_need(const Compiler *c, const char *name) {
   const Op *op = op_find(c, name);
   if (!op) die("ops.lua has no row '%s'", name);
   return op;
+}
+
+bool op_ranks(const Op *op) {
+  return op->cls == OpSelect || op->cls == OpSort;
 }
 
 bool op_scatters(const Op *op) {

@@ -18,6 +18,7 @@ typedef enum OpClass {
   OpReduce,
   OpScan,
   OpSelect,
+  OpSort,
   OpScatter,
   OpWindow,
   OpContract,
@@ -175,6 +176,7 @@ typedef struct Op {
   Loc loc;   // where it is declared
 } Op;
 
+bool op_ranks(const Op *op);    // its result depends on the order of the elements
 bool op_scatters(const Op *op); // a move that sends each input element to at most one place
 bool op_gathers(const Op *op); // a move that reads each element from a computed place: roll, gather
 

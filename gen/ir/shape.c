@@ -52,7 +52,7 @@ static void infer_reduce(Compiler *c, Node *n) {
   n->type = type_make(gives, t.rank, t.dim);
 }
 
-// Checks the axis of a scan or select; kernels index it with an int.
+// Checks the axis of a scan, select or sort; kernels index it with an int.
 static void want_axis(Compiler *c, const Node *n) {
   const Type *t = &n->in[0]->type;
   int64_t axis = n->attr.axis;
@@ -85,6 +85,22 @@ static void infer_select(Compiler *c, Node *n) {
            (long long)axis + 1, shape_of(n->in[0]), (long long)count);
   t.dim[axis] = count;
   n->type = type_make(DtI32, t.rank, t.dim);
+}
+
+// Result: for each run of `count` elements along the axis (merge: two neighbouring runs, whose
+// sorted positions are the second input), their positions in order.
+static void infer_sort(Compiler *c, Node *n) {
+  const Type *t = &n->in[0]->type;
+  want_axis(c, n);
+  if (n->attr.count < 1)
+    err_at(c, n->loc, "%s: count must be at least 1, got %lld", n->op->name,
+           (long long)n->attr.count);
+  n->type = type_make(DtI32, t->rank, t->dim);
+  if (n->nin < 2) return;
+  const Type *order = &n->in[1]->type;
+  if (order->dtype != DtI32 || !type_same_shape(order, t))
+    err_at(c, n->loc, "%s: expected positions of the elements of %s as i32, got %s", n->op->name,
+           shape_of(n->in[0]), shape_of(n->in[1]));
 }
 
 // Output size of a window of `kernel` over `size` elements along spatial dimension i.
@@ -367,9 +383,9 @@ static void infer_move(Compiler *c, Node *n) {
 
 static void (*const rules[OpClassCount])(Compiler *, Node *) = {
     // CLASS
-    [OpMap] = infer_map,           [OpReduce] = infer_reduce, [OpWindow] = infer_window,
-    [OpContract] = infer_contract, [OpMove] = infer_move,     [OpScan] = infer_scan,
-    [OpSelect] = infer_select,     [OpScatter] = infer_scatter,
+    [OpMap] = infer_map,           [OpReduce] = infer_reduce,   [OpWindow] = infer_window,
+    [OpContract] = infer_contract, [OpMove] = infer_move,       [OpScan] = infer_scan,
+    [OpSelect] = infer_select,     [OpScatter] = infer_scatter, [OpSort] = infer_sort,
 };
 
 // Sources have a type from the start; it is checked as well.

@@ -93,6 +93,7 @@ function classes.scatter(p, node, _, _, i)
 end
 
 function classes.select(p, node) return p.axis ~= node.axis and p or "mixed" end
+classes.sort = classes.select
 
 function classes.window(p, node, input)
   local i = p.axis - 1 -- one of the two window dimensions

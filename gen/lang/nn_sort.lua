@@ -5,7 +5,6 @@ local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, is_float = tools.fail, tools.define, tools.is_float
 
 local kFew = 64 -- elements that the op keeps sorted while it reads a row
-local kMostPairs = (1 << 31) - 1 -- limit of elements of one tensor
 
 -- ---- orders -----------------------------------------------------------------------------------
 
@@ -14,50 +13,12 @@ local function first_of(x, axis, count, descending)
   return op.topk(x, {axis = axis - 1, count = count, smallest = descending and 0 or 1})
 end
 
--- The rank of each element along an axis: the number of elements before it in the order.
-local function ranks(x, axis, descending)
-  local n, rank = shape(x)[axis], #shape(x)
-  local own, other = nn.unsqueeze(x, axis + 1), nn.unsqueeze(x, axis)
-  local row = {}
-  for i = 1, rank + 1 do row[i] = 1 end
-  row[axis] = n
-  local mine = nn.index(row, axis)
-  row[axis], row[axis + 1] = 1, n
-  local before = op.lt(nn.index(row, axis + 1), mine)
-  local function above(a, b) -- NaN is above all numbers
-    local more = op.gt(a, b)
-    return is_float(x) and more | (op.ne(a, a) & op.eq(b, b)) or more
-  end
-  local first, last = above(own, other), above(other, own)
-  if descending then first, last = last, first end
-  return nn.sum(first | (before & op.logical_not(last)), axis + 1)
-end
-
--- The sorting permutation along the second axis of x (rows, n, columns): the element of each rank.
--- Rows with more pairs than a tensor may have are halved.
-local function by_ranks(what, x, descending)
-  local rows, n, columns = table.unpack(shape(x))
-  if rows * n * n * columns > kMostPairs then
-    if rows == 1 then
-      fail("%s: of %d elements there are more than 2^31 pairs to compare; topk gives the %d " ..
-           "largest of many", what, n * columns, kFew)
-    end
-    return nn.concat({by_ranks(what, nn.slice(x, 1, 1, rows // 2), descending),
-                      by_ranks(what, nn.slice(x, 1, rows // 2 + 1, rows), descending)}, 1)
-  end
-  local here = op.eq(nn.unsqueeze(ranks(x, 2, descending), 3), nn.index({1, 1, n, 1}, 3))
-  return nn.sum(op.where(here, nn.index({1, n, 1, 1}, 2), 0), 2)
-end
-
 -- The sorting permutation of all elements along an axis.
-local function order(what, x, axis, descending)
-  local dims = shape(x)
-  local n = dims[axis]
-  if n == 0 then return nn.zeros(dims, {dtype = "i32"}) end
+local function order(x, axis, descending)
+  local n = shape(x)[axis]
+  if n == 0 then return nn.zeros(shape(x), {dtype = "i32"}) end
   if n <= kFew then return first_of(x, axis, n, descending) end
-  local rows = op.reshape(x, {dims = {tools.product(dims, 1, axis - 1), n,
-                                      tools.product(dims, axis + 1)}})
-  return op.reshape(by_ranks(what, rows, descending), {dims = dims})
+  return op.sort_runs(x, {axis = axis - 1, count = n, smallest = descending and 0 or 1})
 end
 
 -- The k largest elements along an axis and their positions in it as i32, counted from 0: two
@@ -68,17 +29,17 @@ define([[topk(x: tensor, k: amount, axis: axis = -1, {largest: boolean = true,
   if k > n then fail("topk: %d of %d elements along axis %d of %s", k, n, axis, tostring(x)) end
   local places
   if k == 0 or k > kFew then
-    places = nn.slice(order("topk", x, axis, o.largest), axis, 1, k)
+    places = nn.slice(order(x, axis, o.largest), axis, 1, k)
   else
     places = first_of(x, axis, k, o.largest)
   end
   return op.take_along(x, places, {axis = axis - 1}), places
 end)
 -- Stable sort along an axis: the sorted elements and their previous positions, two tensors. Up to
--- 64 elements are sorted in one kernel; with more, each is compared with each, n^2 pairs.
+-- 2048 elements are sorted in one kernel; of more, each doubling takes one more.
 define("sort(x: tensor, axis: axis = -1, descending: boolean = false, {stable: boolean = true})",
        "torch.sort", function(x, axis, descending)
-  local places = order("sort", x, axis, descending)
+  local places = order(x, axis, descending)
   return op.take_along(x, places, {axis = axis - 1}), places
 end)
 -- sort along the first axis.
@@ -86,7 +47,7 @@ define("msort(x: tensor)", "torch.msort", function(x) return (nn.sort(x, 1)) end
 -- The positions that sort returns.
 define([[argsort(x: tensor, axis: axis = -1, descending: boolean = false,
        {stable: boolean = true})]], "torch.argsort", function(x, axis, descending)
-  return order("argsort", x, axis, descending)
+  return order(x, axis, descending)
 end)
 -- The k-th smallest element along an axis, and its position.
 define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = false)",

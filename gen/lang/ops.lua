@@ -334,6 +334,11 @@ op{name = "scan_lse", class = "scan", attrs = {"axis"}, acc = online, flops = 10
 -- in their order, NaN larger than all numbers
 op{name = "topk", class = "select", attrs = {"axis", "count", "smallest"}, flops = 2}
 
+-- the positions that sort each run of `count` elements along one axis; sort_merge: two neighbouring
+-- runs become one, by their sorted positions, the second input
+op{name = "sort_runs", class = "sort", attrs = {"axis", "count", "smallest"}, flops = 1}
+op{name = "sort_merge", class = "sort", nin = 2, attrs = {"axis", "count", "smallest"}, flops = 1}
+
 -- rows (n, d) or (n) added by their ids (n) into `count` positions; with a batch dimension, in each
 op{name = "scatter_sum", class = "scatter", nin = 2, attrs = {"count"}, flops = 1}
 

@@ -171,7 +171,7 @@ static void eval_scatter(Compiler *c, Node *n, double **value) {
   }
 }
 
-// Order of select: NaN is the largest.
+// Order of select and sort: NaN is the largest.
 static bool is_larger(double x, double y) {
   return isnan(y) ? false : isnan(x) || x > y;
 }
@@ -196,6 +196,44 @@ static void eval_select(Compiler *c, Node *n, double **value) {
       if (found < k) found++;
     }
   }
+}
+
+// The positions at[0..count - 1] in the order of x's elements, equal ones by position. `other` has
+// as much room.
+static void sort_positions(const Node *n, const double *x, int64_t step, double *at, double *other,
+                           int64_t count) {
+  if (count < 2) return;
+  int64_t half = count / 2, a = 0, b = half;
+  sort_positions(n, x, step, at, other, half);
+  sort_positions(n, x, step, at + half, other, count - half);
+  for (int64_t i = 0; i < count; i++) {
+    double p = a < half ? at[a] : 0, q = b < count ? at[b] : 0;
+    bool first = b == count;
+    if (a < half && b < count) {
+      double u = x[(int64_t)p * step], v = x[(int64_t)q * step];
+      first = stands_before(n, u, v) || (!stands_before(n, v, u) && p < q);
+    }
+    other[i] = first ? at[a++] : at[b++];
+  }
+  memcpy(at, other, sizeof *at * (size_t)count);
+}
+
+// A merge sorts what its two runs have.
+static void eval_sort(Compiler *c, Node *n, double **value) {
+  (void)c;
+  int64_t length = n->in[0]->type.dim[n->attr.axis], run = n->attr.count * n->nin, step = 1;
+  double *row = base_alloc((size_t)length, 2 * sizeof *row), *other = row + length;
+  for (int d = (int)n->attr.axis + 1; d < n->type.rank; d++) step *= n->type.dim[d];
+  for (int64_t r = 0; r < type_count(&n->type) / length; r++) {
+    int64_t first = r / step * step * length + r % step;
+    for (int64_t i = 0; i < length; i++)
+      row[i] = n->nin > 1 ? value[n->in[1]->id][first + i * step] : (double)i;
+    for (int64_t i = 0; i < length; i += run)
+      sort_positions(n, &value[n->in[0]->id][first], step, row + i, other,
+                     length - i < run ? length - i : run);
+    for (int64_t i = 0; i < length; i++) value[n->id][first + i * step] = row[i];
+  }
+  free(row);
 }
 
 static void eval_window(Compiler *c, Node *n, double **value) {
@@ -293,9 +331,9 @@ static void eval_move(Compiler *c, Node *n, double **value) {
 
 static void (*const rules[OpClassCount])(Compiler *, Node *, double **) = {
     // CLASS
-    [OpMap] = eval_map,           [OpReduce] = eval_reduce, [OpWindow] = eval_window,
-    [OpContract] = eval_contract, [OpMove] = eval_move,     [OpScan] = eval_scan,
-    [OpSelect] = eval_select,     [OpScatter] = eval_scatter,
+    [OpMap] = eval_map,           [OpReduce] = eval_reduce,   [OpWindow] = eval_window,
+    [OpContract] = eval_contract, [OpMove] = eval_move,       [OpScan] = eval_scan,
+    [OpSelect] = eval_select,     [OpScatter] = eval_scatter, [OpSort] = eval_sort,
 };
 
 static void eval_index(const Node *n, double *y) {

@@ -154,6 +154,10 @@ static void choose_order(Node *n, const Node *node, const bool *any) {
     set_last(t, n->op->last[MapOut]);
     return;
   }
+  if (n->op->cls == OpSort) { // rows are written in order
+    set_last(t, (int)n->attr.axis);
+    return;
+  }
   bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce || n->op->cls == OpScan ||
                n->op->cls == OpSelect ||
                (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MoveRoll);

@@ -28,14 +28,16 @@ typedef enum Storage {
 
 static const struct {
   Storage reads, stores;
-} classes[OpClassCount] = { // CLASS
+} classes[OpClassCount] = {
+    // CLASS
     [OpSource] = {AsSaid, AsSaid}, // parameters, inputs and states are stored as the model declares
-    [OpMap] = {Wide, AsModel},         // elementwise, in fp32
-    [OpReduce] = {Wide, Wide},         // sums of many values exceed the range of 16 bits
-    [OpScan] = {Wide, Wide},           // like reductions
-    [OpSelect] = {Wide, AsModel},      // it returns positions, which are integers
-    [OpScatter] = {Wide, Wide},        // like reductions
-    [OpWindow] = {Wide, AsModel},      // of few values: a pool
+    [OpMap] = {Wide, AsModel},     // elementwise, in fp32
+    [OpReduce] = {Wide, Wide},     // sums of many values exceed the range of 16 bits
+    [OpScan] = {Wide, Wide},       // like reductions
+    [OpSelect] = {Wide, AsModel},  // it returns positions, which are integers
+    [OpSort] = {Wide, AsModel},    // as well
+    [OpScatter] = {Wide, Wide},    // like reductions
+    [OpWindow] = {Wide, AsModel},  // of few values: a pool
     [OpContract] = {AsModel, AsModel}, // tensor cores read 16 bits and accumulate in fp32
     [OpMove] = {AsInput, AsModel},     // of several inputs; with a single one: see is_moved
 };

@@ -82,7 +82,7 @@ static Reading reading(const Node *n, Reading given) {
   if (n->op->flags & FlagBounded) return Blind;
   if (n->op->typing == TypeCompare) return has_number(n) ? Blind : Tells;
   if (n->op->typing == TypeConvert && n->type.dtype != DtF32) return storing(n->type.dtype);
-  if (prec_shrinks(n, kSmall) || n->op->cls == OpSelect) return Tells;
+  if (prec_shrinks(n, kSmall) || op_ranks(n->op)) return Tells;
   bool ratio = n->op->flags & FlagDiv && !has_number(n);
   if (ratio && n->precision == PrecFp16) return Tells;
   return given == Blind && n->op->cls == OpMap && !keeps_infinity(n) ? Tells : given;
@@ -130,7 +130,7 @@ static void find_told(const Graph *g, PrecFacts *facts) {
 static void find_ranked(const Graph *g, PrecFacts *facts) {
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
-    bool reads = n->op->cls == OpSelect || (facts[i].ranked && n->op->cls == OpMove);
+    bool reads = op_ranks(n->op) || (facts[i].ranked && n->op->cls == OpMove);
     for (int j = 0; reads && j < (n->op->form == MoveConcat ? n->nin : 1); j++)
       facts[n->in[j]->id].ranked = true;
   }

@@ -79,6 +79,7 @@ double sched_flops(const Node *n) {
   case OpReduce:
   case OpScan:
   case OpSelect:
+  case OpSort:
     return (double)type_count(&n->in[0]->type) * n->op->flops;
   case OpScatter:
     return (double)type_count(&n->in[1]->type) * n->op->flops;

@@ -60,6 +60,7 @@ void sched_row(Group *g, const Arch *arch);
 void sched_heads(Group *g, const Arch *arch);
 void sched_scan(Group *g, const Arch *arch);
 void sched_select(Group *g, const Arch *arch);
+void sched_sort(Group *g, const Arch *arch);
 void sched_scatter(Group *g, const Arch *arch);
 
 int window_columns(const Node *n, int pixels); // image columns read by `pixels` adjacent outputs

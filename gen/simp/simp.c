@@ -113,7 +113,7 @@ typedef struct Rule {
 } Rule;
 
 // For every lowering.
-static SimpRule *const always[] = {fold_constants, drop_identity, join_moves};
+static SimpRule *const always[] = {fold_constants, drop_identity, join_moves, sort_by_merging};
 
 // Not for `unfused`, which shows the model as written. In the order in which they are tried; each
 // rule states its conditions. c: a fixed value; v: values of attention; e: an exponential of

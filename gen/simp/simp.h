@@ -6,7 +6,8 @@
 
 enum {                 // limits of generated kernels
   kMostPointers = 400, // parameters of a kernel
-  kSureRow = 16384     // rows of up to this many elements always fit in registers
+  kSureRow = 16384,    // rows of up to this many elements always fit in registers
+  kSortRun = 2048      // elements that a block sorts
 };
 
 // ---- simp.c -------------------------------------------------------------------------------------
@@ -35,6 +36,7 @@ bool simp_same_arithmetic(Dtype a, Dtype b);
 
 SimpRule drop_identity;
 SimpRule join_moves;
+SimpRule sort_by_merging;
 SimpRule broadcast_late;
 SimpRule pads_to_concat;
 SimpRule fixed_second;

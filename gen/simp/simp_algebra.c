@@ -13,6 +13,17 @@
 
 enum { kMostJoined = 64 };
 
+// sort(x, run) = merge(x, sort(x, run / 2), run / 2), for runs longer than a block sorts.
+Node *sort_by_merging(Graph *to, Node *n) {
+  Attr attr = n->attr;
+  int64_t length = n->op->cls == OpSort ? n->in[0]->type.dim[n->attr.axis] : 0, half = kSortRun;
+  if (n->nin != 1 || attr.count <= kSortRun || length <= kSortRun) return NULL;
+  while (2 * half < attr.count && 2 * half < length) half *= 2;
+  attr.count = half;
+  Node *in[2] = {n->in[0], simp_make(to, n->op, 1, n->in, &attr, n)};
+  return simp_make(to, op_need(to->c, "sort_merge"), 2, in, &attr, n);
+}
+
 static bool is_value(const Node *n, double v) {
   return simp_is_const(n) && n->attr.value == v;
 }

@@ -25,7 +25,6 @@ if case == "nonzero" then nn.output("z", x:nonzero()) end
 if case == "einsum" then nn.output("z", nn.einsum("bchw,bcxw->bchx", x, y:slice(4, 1, 5))) end
 if case == "einsum result" then nn.output("z", nn.einsum("bchw->bz", x)) end
 if case == "numbers" then nn.output("z", nn.tensor{{1, 2}, {3}} + x) end
-if case == "sort" then nn.output("z", (nn.input("w", {50000}):sort())) end
 if case == "heads" then nn.output("z", x:flatten(3):multi_head_attention("a", {heads = 5})) end
 if case == "states" then nn.output("z", (x:flatten(3):lstm("l", {hidden = 4, h = x}))) end
 if case == "module" then nn.output("z", nn.ReLU()(x)) end

@@ -145,7 +145,11 @@ if cfg.scans == 1 then -- sums of what has one sign, over their length
     local axis = random(#x.shape)
     return (x:topk(random(math.min(64, x.shape[axis])), axis))
   end
-  for i = 1, 6 do steps[#steps + 1] = steps[#steps - 2] end
+  steps[#steps + 1] = function()
+    local x = any()
+    return (x:sort(random(#x.shape), random(2) == 1))
+  end
+  for i = 1, 8 do steps[#steps + 1] = steps[#steps - 3] end
 end
 
 add(nn.input(name("image"), {random(3), pick{1, 3, 4, 6, 8}, 4 + random(7), 4 + random(7)}))

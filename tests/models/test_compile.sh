@@ -102,6 +102,8 @@ one "rows added up by their ids" $scatter --set n=16384 d=768 size=50257
 one "elements added up by their ids" $scatter --set case=gradient n=300
 one "topk along every axis" $topk --set case=every outer=64 length=4096 inner=64 k=64
 one "topk of rows in parts" $topk --set outer=1 length=1000000 inner=1 k=64
+one "sorts along every axis" tests/models/sort.lua --set case=every outer=64 length=4096 inner=64
+one "sort of a million" tests/models/sort.lua --set outer=1 length=1000000 inner=1
 one "topk of integers" $topk --set case=integers outer=8 length=100000 inner=1 k=64
 for columns in 8191 16384 20001 $(long && echo 12000 24576 30000 32767) 32768; do
   one "rows of $columns" tests/models/wide_rows.lua --set columns=$columns

@@ -367,6 +367,19 @@ fault "topk: a warp's list is not merged" templates/lib/select.cuh \
   topk k=20 outer=1 inner=1 length=2000
 fault "topk: a part is forgotten" templates/lib/select.cuh \
   's/p < kParts; p +=/p < kParts - 1; p +=/' topk k=20 outer=1 inner=1 length=30000
+sorts() { run tests/models/sort.lua --set "$@"; }
+sound "no fault, no complaint about sort" sorts case=every length=200
+fault "sort: the last comparison of a thread is left out" templates/lib/sort.cuh \
+  's/round < kItems;/round < kItems - 1;/' sorts length=300
+fault "sort: a barrier is missing" templates/lib/sort.cuh \
+  's|nn_sync();  // the shorter runs have been read|;|' sorts length=300
+fault "sort: the search ends too early" templates/lib/sort.cuh \
+  's/low = middle + 1;/low = middle + 1, high = low;/' sorts length=300
+fault "sort: a search in memory forgets its last part" templates/lib/sort.cuh \
+  's/if (beyond < high) high = beyond;/high = low;/' sorts length=5000 outer=1 inner=1
+fault "sort: a run without a partner is dropped" templates/sort.cu \
+  's/if (d >= na + nb) return;/if (d >= na + nb || nb == 0) return;/' \
+  sorts case=runs length=500 run=100
 across() { run tests/models/across.lua --set channels=300 "$@"; }
 sound "no fault, no complaint about rows across memory" across
 fault "rows across memory: the result is read before it is there" \
