@@ -7,8 +7,12 @@ constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = 4;  // at least; without this, ptxas spills registers for more of them
 constexpr int kPlaces = $(k.places);  // of a block's table
 constexpr int kColumns = $(k.columns);  // and of its columns
+//@ if k.sorted then
+constexpr int kItems = $(k.hits);  // rows of a thread, read together
+//@ else
 constexpr int kItems = $(k.items);  // ids of a thread, looked at together
 constexpr int kHits = $(k.hits);  // rows that are read together
+//@ end
 constexpr int kCount = $(k.count);  // ids, and rows
 constexpr int kSize = $(k.size);  // places
 constexpr int kWidth = $(k.width);  // columns
@@ -16,25 +20,44 @@ constexpr int kAcross = (kWidth + kColumns - 1) / kColumns;  // tables for a pla
 constexpr int kTables = (kSize + kPlaces - 1) / kPlaces * kAcross;  // of a batch
 //@ if k.parts > 1 then
 constexpr int kParts = $(k.parts);  // blocks that share a table
+//@ if not k.sorted then
 constexpr int kPart = $(k.part);  // ids of each
+//@ end
 constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
 constexpr int kPartCounts = $(k.part_counts);  // counters of a table
 constexpr int kInFlight = 8;  // loads of parts: with 16, some of kBlocksPerSm spilled
 //@ end
+//@ if k.sorted then
+using Tile = SortedTile<$(k.sum), kThreads, kPlaces, kColumns, kItems>;
+//@ else
 using Tile = ScatterTile<$(k.sum), kThreads, kPlaces, kColumns, kItems, kHits>;
+//@ end
 static_assert(sizeof(Tile::Shared) <= $(k.smem), "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Tile::Shared, smem);
 //@ if k.parts > 1 then
-  const int table = blockIdx.x / kParts, part = blockIdx.x % kParts, begin = part * kPart;
-  const int end = kCount - begin < kPart ? kCount : begin + kPart;
+  const int table = blockIdx.x / kParts, part = blockIdx.x % kParts;
 //@ else
-  const int table = blockIdx.x, begin = 0, end = kCount;
+  const int table = blockIdx.x;
+//@ end
+//@ if not k.sorted then
+//@ if k.parts > 1 then
+  const int begin = part * kPart, end = kCount - begin < kPart ? kCount : begin + kPart;
+//@ else
+  const int begin = 0, end = kCount;
+//@ end
 //@ end
   [[maybe_unused]] const int b = table / kTables;
   const int place0 = table % kTables / kAcross * kPlaces, column0 = table % kAcross * kColumns;
+//@ if k.sorted then
+  auto row_at = [&](int p) {  // which row has the p-th of the sorted ids
+$(k.order_loads)
+$(k.order_body)
+    return int($(k.order));
+  };
+//@ end
   auto place_of = [&](int e) {
 $(k.place_loads)
 $(k.place_body)
@@ -47,7 +70,12 @@ $(k.value_loads)
 $(k.value_body)
     return $(k.value);
   };
+//@ if k.sorted then
+  scatter_sorted<Tile>(smem, kCount, $(k.parts > 1 and "part, kParts" or "0, 1"), row_at, place_of,
+                       value_of);
+//@ else
   scatter_rows<Tile>(smem, begin, end, place_of, value_of);
+//@ end
 //@ if k.parts > 1 then
   nn_sync();  // the table is whole
   Tile::TableSum *sums = reinterpret_cast<Tile::TableSum *>(own_sums);

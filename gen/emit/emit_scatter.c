@@ -46,6 +46,9 @@ void emit_scatter(Emitter *e) {
                  wide ? index_of(&n->type, ids->rank, "column") : (Index){"0", false}};
   Index *first = at + 2 - ids->rank; // of a batch, if any
   Scope s = {0};
+  Index sorted[2] = {at[0], index_of(ids, ids->rank - 1, "p")};
+  hole_bool(e, "sorted", n->nin > 2);
+  if (n->nin > 2) put_read(e, "order", n->in[2], sorted + 2 - ids->rank);
   put_read(e, "place", n->in[0], first);
   put_read(e, "value", n->in[1], first);
   at[1] = index_of(&n->type, ids->rank - 1, "row");

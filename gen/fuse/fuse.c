@@ -397,6 +397,12 @@ bool *fuse_attentions(Graph *g) {
   return found;
 }
 
+Node *fuse_made_of(const Graph *made, Node *n) {
+  while (n && (n->id >= made->nnodes || made->nodes[n->id] != n))
+    n = n->subst == n ? NULL : n->subst;
+  return n;
+}
+
 // Which lowerings run a step.
 enum When { Always, Fused, JoinsKernels }; // JoinsKernels: fused, and not --apart
 
@@ -467,4 +473,5 @@ void fuse_pass(Compiler *c) {
   Graph *g = options_fused(&c->options) ? taps_make(tables_make(c->graph)) : c->graph;
   c->graph = copy_and_group(c, g);
   if (many_choose(g, c->graph)) c->graph = copy_and_group(c, g);
+  if (options_fused(&c->options)) c->graph = scatter_choose(g, c->graph, copy_and_group);
 }

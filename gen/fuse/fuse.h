@@ -11,6 +11,9 @@ enum {
   kMostWords = 8     // accumulator words per thread, with other elements in flight
 };
 
+// The node of graph `made` that n, of a graph before it, became, or NULL.
+Node *fuse_made_of(const Graph *made, Node *n);
+
 // What the steps of make_groups know of the graph (Graph.scratch).
 typedef struct Fuse {
   bool one_call;   // unfused: merge only within one call of a layer
@@ -188,4 +191,10 @@ bool bundle_shares(const Group *k);           // is it such a one, to be bundled
 bool bundle_in_the_way(const Group *a, const Group *b); // does one update a state the other reads?
 // Marks reductions of g that should be split over blocks; false if there are none.
 bool many_choose(Graph *g, Graph *grouped);
+
+// ---- sorted_scatter.c ---------------------------------------------------------------------------
+
+// Of g, which `grouped` was made from: the groups with the ids of scatters sorted where that is
+// faster. group: makes the groups of a graph.
+Graph *scatter_choose(Graph *g, Graph *grouped, Graph *(*group)(Compiler *, Graph *));
 #endif

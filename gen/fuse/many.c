@@ -247,13 +247,6 @@ static bool choose(Group *rows) {
   return cheaper;
 }
 
-// The node of graph `made` that n became, or NULL.
-static const Node *made_of(const Graph *made, const Node *n) {
-  while (n && (n->id >= made->nnodes || made->nodes[n->id] != n))
-    n = n->subst == n ? NULL : n->subst;
-  return n;
-}
-
 bool many_choose(Graph *g, Graph *grouped) {
   bool any = false;
   for (int i = 0; i < grouped->ngroups; i++) {
@@ -262,7 +255,7 @@ bool many_choose(Graph *g, Graph *grouped) {
   }
   for (int i = 0; i < g->nnodes && any; i++) {
     Node *n = g->nodes[i];
-    const Node *made = n->uses && n->op->cls == OpReduce ? made_of(grouped, n) : NULL;
+    const Node *made = n->uses && n->op->cls == OpReduce ? fuse_made_of(grouped, n) : NULL;
     if (made) n->many = made->many, n->blocks = made->blocks;
   }
   return any;

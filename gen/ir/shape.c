@@ -370,6 +370,9 @@ static void infer_scatter(Compiler *c, Node *n) {
   if (rows->rank < ids->rank || rows->rank > ids->rank + 1 || memcmp(rows->dim, ids->dim, bytes))
     err_at(c, n->loc, "%s: expected one row per id %s, got %s", n->op->name,
            shape_of(n->in[0]), shape_of(n->in[1]));
+  if (n->nin > 2 && (n->in[2]->type.dtype != DtI32 || !type_same_shape(&n->in[2]->type, ids)))
+    err_at(c, n->loc, "%s: expected positions that sort the ids %s as i32, got %s", n->op->name,
+           shape_of(n->in[0]), shape_of(n->in[2]));
   if (n->attr.count < 1 || n->attr.count > INT32_MAX)
     err_at(c, n->loc, "%s: size must be 1 to 2^31 - 1, got %lld", n->op->name,
            (long long)n->attr.count);

@@ -14,7 +14,7 @@ local classes = {
   sort = "positions that sort each run of `count` elements along `axis`, as i32; b: the sorted " ..
          "positions of the two runs that become one",
   scatter = "rows b, (n, d) or (n), added up by their ids a, (n), into `count` places; of " ..
-            "(batch, n, d) or (batch, n) by (batch, n) in each batch",
+            "(batch, n, d) or (batch, n) by (batch, n) in each batch; c: positions that sort the ids",
   window = "the elements under a window that slides over (N, C, H, W)",
   contract = "sums of products",
   move = "the same elements elsewhere",
@@ -45,8 +45,8 @@ local function shown(row)
   local list = {}
   local n = row.class == "map" and row.nin or row.class == "contract" and 2 or 1
   if row.name == "concat" then list = {"a, ..."} end
-  if row.class == "scatter" or row.name == "gather" or row.name == "take_along" then n = 2 end
-  if row.class == "sort" then n = row.nin end
+  if row.name == "gather" or row.name == "take_along" then n = 2 end
+  if row.class == "sort" or row.class == "scatter" then n = row.nin end
   for i = #list + 1, n or 1 do list[i] = letters[i] end
   if row.attrs then list[#list + 1] = "{" .. table.concat(row.attrs, ", ") .. "}" end
   return string.format("op.%s(%s)", row.name, table.concat(list, ", "))

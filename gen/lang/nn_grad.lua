@@ -272,6 +272,7 @@ function rules.scatter_sum(g, node, y, ids)
   if wide then inside = nn.unsqueeze(inside, -1) end
   return nil, op.where(inside, op.gather(op.reshape(g, {dims = flat}), places, {axis = 0}), 0.0)
 end
+rules.scatter_sorted = rules.scatter_sum
 -- The gradient goes to the element of its row that each id names.
 function rules.take_along(g, node, y, x, ids)
   local wide, axis = shape(ids), node.axis + 1

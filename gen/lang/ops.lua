@@ -341,6 +341,8 @@ op{name = "sort_merge", class = "sort", nin = 2, attrs = {"axis", "count", "smal
 
 -- rows (n, d) or (n) added by their ids (n) into `count` positions; with a batch dimension, in each
 op{name = "scatter_sum", class = "scatter", nin = 2, attrs = {"count"}, flops = 1}
+-- the same of ids whose sorting positions, the third input, are known
+op{name = "scatter_sorted", class = "scatter", nin = 3, attrs = {"count"}, flops = 1}
 
 -- windows
 op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},

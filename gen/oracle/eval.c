@@ -169,6 +169,9 @@ static void eval_scatter(Compiler *c, Node *n, double **value) {
     for (int64_t j = 0; inside && j < width; j++)
       table[(int64_t)ids[i] * width + j] += rows[i * width + j];
   }
+  if (dtype_is_float(n->type.dtype)) return;
+  for (int64_t i = 0; i < type_count(&n->type); i++) // integers wrap
+    value[n->id][i] = eval_held(n->type.dtype, value[n->id][i]);
 }
 
 // Order of select and sort: NaN is the largest.

@@ -18,6 +18,7 @@ enum {
 
 typedef struct Shape {
   int64_t batches, rows, places, width;
+  bool sorted;
 } Shape;
 
 static int64_t tables_of(const Tile *t, const Shape *x) {
@@ -54,6 +55,34 @@ static Cost scatter_cost(Tile *t, const Shape *x, const Group *g, const Arch *ar
   return stream_cost(&s, g, arch);
 }
 
+// The same of sorted ids: each table finds its rows by two searches, and reads only these: groups
+// of t->n threads a share each, kSortedItems at a time. Rows are assumed to be spread evenly over
+// the tables.
+static Cost sorted_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch, int64_t parts) {
+  enum { kSortedItems = 8, kSearchIssue = 20 };
+  double groups = (double)kThreads / t->n, cells = (double)t->m * t->n;
+  double tables = (double)tables_of(t, x), rows = (double)(x->batches * x->rows);
+  double across = (double)ceil_div(x->width, t->n), searched = ceil(log2((double)x->rows + 1) / 5);
+  t->part = 0, t->rows = kSortedItems;
+  t->splits = (int)parts;
+  t->smem = (int)(4 * (t->m * t->n + kThreads + groups) + 2 * kSmemLast);
+  t->grid[0] = (int64_t)tables * parts;
+  double found = rows * across / (double)t->grid[0];
+  Stream s = {.blocks = (double)t->grid[0], .threads = kThreads, .smem = t->smem};
+  s.elements = rows * (double)x->width;
+  s.vectors = 3 * rows * across * t->n + cells * s.blocks / 4 + s.blocks * searched * 4 * kWarp;
+  s.flops = (rows * across * t->n * kAddIssue + s.blocks * searched * kSearchIssue * 2 * kWarp +
+             4 * cells * s.blocks + g->flops) /
+            s.elements;
+  double piece = fmax(4. * t->n, x->width > 1 ? kSector : 0);
+  s.again = rows * across * 2 * kSector + rows * (across * piece - 4. * (double)x->width);
+  s.steps = 2 * searched + 3 * ceil(found / groups / kSortedItems);
+  s.barriers = 4;
+  int joins = tile_part_group(t) + tile_part_counts(t) - 1;
+  s.joined = t->splits > 1 ? joins * ceil(cells / (kThreads * 16)) : 0;
+  return stream_cost(&s, g, arch);
+}
+
 static void add_scratch(Group *g, int64_t tables) {
   const Tile *t = &g->tile;
   int64_t sums = tables * t->splits * t->m * t->n, counts = tables * tile_part_counts(t);
@@ -67,12 +96,12 @@ void sched_scatter(Group *g, const Arch *arch) {
   const Node *n = g->anchor;
   const Type *ids = &n->in[0]->type;
   Shape x = {ids->rank > 1 ? ids->dim[0] : 1, ids->dim[ids->rank - 1], n->attr.count,
-             n->type.rank > ids->rank ? n->type.dim[ids->rank] : 1};
+             n->type.rank > ids->rank ? n->type.dim[ids->rank] : 1, n->nin > 2};
   t->threads = kThreads, t->lanes = 1, t->items = kItems;
   for (t->n = 1; t->n <= kMostColumns; t->n *= 2) {
     for (t->m = kLeastPlaces; t->m * t->n <= kMostCells; t->m *= 2) {
       for (int64_t parts = 1; parts <= kMostParts && parts <= x.rows; parts *= 2) {
-        Cost c = scatter_cost(t, &x, g, arch, parts);
+        Cost c = (x.sorted ? sorted_cost : scatter_cost)(t, &x, g, arch, parts);
         int64_t sums = t->grid[0] * t->m * t->n;
         if (t->grid[0] > INT32_MAX || (parts > 1 && sums > kMostSums)) continue;
         cost_note(t, &c);

@@ -1,6 +1,7 @@
 // scatter.cuh: rows added up by their ids. A block has a table of some places and columns in shared
 // memory; it looks at all ids of its part in order, and adds the rows that it has places of: each
-// element of the table belongs to one lane, so that sums are the same in every run.
+// element of the table belongs to one lane, so that sums are the same in every run. Of sorted ids it
+// finds its part by two searches, and each group of threads, one for each column, adds a share.
 #pragma once
 #include "lib/arrive.cuh"
 
@@ -97,5 +98,107 @@ __device__ inline void scatter_rows(typename Tile::Shared &shared, int begin, in
       add_found<Tile>(shared, shared.found + first, count);
       nn_sync();  // they have been added
     }
+  }
+}
+
+// ---- sorted ids ---------------------------------------------------------------------------------
+
+// kItems: rows of a thread that are read together.
+template <class TableSum_, int kThreads_, int kPlaces_, int kColumns_, int kItems_>
+struct SortedTile {
+  using TableSum = TableSum_;
+  static constexpr int kThreads = kThreads_, kPlaces = kPlaces_, kColumns = kColumns_;
+  static constexpr int kItems = kItems_, kGroups = kThreads / kColumns;
+  static_assert(kThreads % kColumns == 0 && kThreads >= 2 * kWarp, "whole groups, two searches");
+  struct Shared {
+    TableSum table[kPlaces * kColumns];
+    TableSum edge[kThreads];  // the sum of a group's first place, which others may have, too
+    int edge_place[kGroups];  // -1: none
+    int range[2];
+    bool last;
+  };
+};
+
+// How many of `count` sorted ids are below `place`; for all lanes of a warp: each tries another one.
+template <class PlaceAt> __device__ inline int ids_below(int count, int place, PlaceAt place_at) {
+  const int lane = threadIdx.x % kWarp;
+  int low = 0, high = count;
+  while (low < high) {
+    const int step = (high - low + kWarp - 1) / kWarp, at = low + lane * step;
+    const int hits = nn_popc(nn_ballot(at < high && place_at(at) < place));
+    if (!hits) return low;
+    const int beyond = low + hits * step;
+    low = beyond - step + 1;
+    if (beyond < high) high = beyond;
+  }
+  return low;
+}
+
+// Adds sorted rows `begin` to below `end` to the table, for one column: the sum of each place in
+// a register until the next place begins.
+template <class Tile, class RowAt, class Place, class Value>
+__device__ inline void add_share(typename Tile::Shared &shared, int begin, int end, RowAt row_at,
+                                 Place place_of, Value value_of) {
+  const int group = threadIdx.x / Tile::kColumns, column = threadIdx.x % Tile::kColumns;
+  int now = -1;
+  bool first = true;
+  typename Tile::TableSum sum = 0;
+  auto leave = [&] {  // the place `now` is complete, as far as this group has it
+    if (first) {
+      shared.edge[threadIdx.x] = sum;
+      if (column == 0) shared.edge_place[group] = now;
+    } else {
+      shared.table[now * Tile::kColumns + column] = sum;
+    }
+  };
+  for (int p = begin; p < end; p += Tile::kItems) {
+    int place[Tile::kItems];
+    typename Tile::TableSum value[Tile::kItems];
+#pragma unroll
+    for (int i = 0; i < Tile::kItems; ++i) {
+      place[i] = -1, value[i] = 0;
+      if (p + i >= end) continue;
+      const int row = row_at(p + i);
+      place[i] = place_of(row), value[i] = value_of(row, column);
+    }
+#pragma unroll
+    for (int i = 0; i < Tile::kItems; ++i) {
+      if (p + i >= end) break;
+      if (place[i] != now) {
+        if (now >= 0) leave(), first = false;
+        now = place[i], sum = 0;
+      }
+      add_to(sum, value[i]);
+    }
+  }
+  if (now >= 0 || column == 0) leave();
+}
+
+// The table's sums of part `part` of `parts` of its rows. row_at(p): which row has the p-th of
+// `count` sorted ids.
+template <class Tile, class RowAt, class Place, class Value>
+__device__ inline void scatter_sorted(typename Tile::Shared &shared, int count, int part, int parts,
+                                      RowAt row_at, Place place_of, Value value_of) {
+  for (int at = threadIdx.x; at < Tile::kPlaces * Tile::kColumns; at += Tile::kThreads)
+    shared.table[at] = 0;
+  const int warp = threadIdx.x / kWarp;
+  if (warp < 2) {
+    auto place_at = [&](int p) { return place_of(row_at(p)); };
+    const int found = ids_below(count, warp * Tile::kPlaces, place_at);
+    if (threadIdx.x % kWarp == 0) shared.range[warp] = found;
+  }
+  nn_sync();  // the table is empty, the range is there
+  const int group = threadIdx.x / Tile::kColumns, all = shared.range[1] - shared.range[0];
+  const int share = (all + parts * Tile::kGroups - 1) / (parts * Tile::kGroups);
+  const int begin = shared.range[0] + (part * Tile::kGroups + group) * share;
+  const int end = begin + share < shared.range[1] ? begin + share : shared.range[1];
+  add_share<Tile>(shared, begin, end, row_at, place_of, value_of);
+  nn_sync();  // the groups' sums are there
+  if (threadIdx.x >= Tile::kColumns) return;
+  for (int g = 0; g < Tile::kGroups; ++g) {
+    const int place = shared.edge_place[g];
+    if (place >= 0)
+      add_to(shared.table[place * Tile::kColumns + threadIdx.x],
+             shared.edge[g * Tile::kColumns + threadIdx.x]);
   }
 }

@@ -37,6 +37,19 @@ elseif cfg.case == "outside" then -- ids that are no places are left out, forwar
   nn.output("near", ((y - compared):abs():lt(1e-4)):all())
   nn.output("near_gradients", ((of(y) - of(compared)):abs():lt(1e-3)):all())
   nn.output("count", nn.bincount(ids:select(1, 1), size, rows:select(1, 1)) + 1)
+elseif cfg.case == "sorted" then -- the positions that sort the ids are known; some are no places
+  local ids, x = ids_of{n} * 3 % (size + 2) - 1, nn.input("x", {n, d})
+  local function sums(v) return nn.op.scatter_sorted(ids, v, ids:argsort(), {count = size}) end
+  nn.output("y", sums(x))
+  nn.output("mapped", (sums(x:exp() * 2) + nn.input("z", {size, d})):relu())
+  nn.output("integers", sums(nn.input("i", {n, d}, {dtype = "i32", below = 3000}) * 1000003))
+  nn.output("numbers", sums(x:select(2, 1)))
+elseif cfg.case == "sorted_batches" then
+  local ids, x = ids_of{batch, n}, nn.input("x", {batch, n, d})
+  nn.output("y", nn.op.scatter_sorted(ids, x, ids:argsort(2), {count = size}))
+elseif cfg.case == "sorted_one" then -- all rows belong to one place
+  local ids = nn.where(nn.input("ids", {n}, {dtype = "i32", below = 2}):ge(0), size - 1, 0)
+  nn.output("y", nn.op.scatter_sorted(ids, nn.input("x", {n, d}), ids:argsort(), {count = size}))
 elseif cfg.case == "one" then -- ids of one place, whatever the order of blocks
   local ids = nn.full({n}, size - 1, {dtype = "i32"})
   nn.output("y", nn.scatter_add(ids, nn.input("x", {n, d}), size))

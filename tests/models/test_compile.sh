@@ -99,6 +99,8 @@ one "scans of rows in parts" $scan --set case=every outer=1 length=1000000 inner
 one "scans of integers" $scan --set case=integers outer=8 length=100000 inner=1
 scatter=tests/models/scatter.lua
 one "rows added up by their ids" $scatter --set n=16384 d=768 size=50257
+one "rows added up by sorted ids" $scatter --set n=49152 d=768 size=50257
+one "rows added up by sorted ids in parts" $scatter --set case=sorted n=20000 d=7 size=40
 one "elements added up by their ids" $scatter --set case=gradient n=300
 one "topk along every axis" $topk --set case=every outer=64 length=4096 inner=64 k=64
 one "topk of rows in parts" $topk --set outer=1 length=1000000 inner=1 k=64

@@ -56,7 +56,7 @@ for shape in "case=maps outer=40 length=300" "outer=1 inner=1 length=5000"; do
   ok "planned bytes are counted bytes, sorting, $shape" \
     each "$planned" tests/models/sort.lua --set $shape
 done
-for case in rows maps; do
+for case in rows maps sorted; do
   ok "planned bytes are counted bytes, rows added by their ids, $case" \
     each "$planned" tests/models/scatter.lua --set case=$case n=5000 d=33
 done

@@ -391,6 +391,8 @@ fault "window: one tap too few" templates/window.cu 's/r < \$(H.kernel)/r < $(H.
 fault "map: the last vector is dropped" templates/map.cu \
   's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
 scatters() { run tests/models/scatter.lua --set case=rows n=5000 d=33 skewed=true; }
+sorted_ids() { run tests/models/scatter.lua --set case=sorted d=33 skewed=true "$@"; }
+long_place() { run tests/models/scatter.lua --set case=sorted_one n=6000 d=40 size=3; }
 one_place() { run tests/models/scatter.lua --set case=one n=5000 d=33; } # more than kHits at once
 sound "no fault, no complaint about rows added by their ids" scatters
 fault "scatter: what warps before have found is not counted" templates/lib/scatter.cuh \
@@ -401,6 +403,14 @@ fault "scatter: rows take the place of those that are being added" templates/lib
   's/nn_sync();  \/\/ they have been added//' one_place
 fault "scatter: two warps have a place" templates/lib/scatter.cuh \
   's/own % Tile::kClasses == warp/own % Tile::kClasses <= warp/' scatters
+fault "scatter, sorted: a group's first place is taken for its own" templates/lib/scatter.cuh \
+  's/bool first = true;/bool first = false;/' long_place
+fault "scatter, sorted: groups' sums are joined before they are there" templates/lib/scatter.cuh \
+  's|nn_sync();  // the groups. sums are there|;|' long_place
+fault "scatter, sorted: the table's next place is counted" templates/lib/scatter.cuh \
+  's/place_at(at) < place)/place_at(at) <= place)/' sorted_ids
+fault "scatter, sorted: a part begins where the one before did" templates/lib/scatter.cuh \
+  's/(part \* Tile::kGroups + group) \* share/group * share/' sorted_ids n=20000 d=7 size=40
 fault "scatter: the last ids are left out" templates/lib/scatter.cuh \
   's/place\[i\] = e < end ?/place[i] = e < end - 1 ?/' scatters
 no_misses() { [ ! "$misses" ] || { echo "these change nothing:"; echo -n "$misses"; return 1; }; }

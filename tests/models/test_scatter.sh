@@ -9,6 +9,12 @@ for set in "case=rows" "case=rows n=5000 d=33 skewed=true" "case=rows n=1 d=3 si
   "case=batches n=9 d=1 size=2000" "case=one" "case=one n=20000 d=2" "case=gradient n=70"; do
   few 2/2 && ok "$set" run --set $set
 done
+for set in "" "d=33 skewed=true" "n=1 d=3 size=7" "n=70 d=300 size=5" "n=5000 d=2 size=70" \
+  "n=3000 d=256 size=2 skewed=true" "n=20000 d=7 size=40"; do
+  few 7/3 sorted && ok "sorted ids, $set" run --set case=sorted $set
+  few 7/3 batches && ok "sorted ids in batches, $set" run --set case=sorted_batches $set
+done
+for set in "" "n=6000 d=40 size=3"; do ok "sorted ids of one place, $set" run --set case=sorted_one $set; done
 for dtype in fp16 bf16; do
   long && ok "gradients, $dtype" run --set case=gradient n=70 --dtype $dtype
 done
@@ -22,6 +28,16 @@ orders() { # the bits that come out under other orders of threads
   cmp "$work/1/y.npy" "$work/2/y.npy" && cmp "$work/1/y.npy" "$work/3/y.npy"
 }
 ok "the same bits in any order" orders
+sorts() { # sorts KERNELS SET...: so many kernels sort the ids
+  local got
+  got=$(build/nngen show tests/models/scatter.lua --arch sm_90a --set case=rows "${@:2}" |
+    grep -c '^# kernel.* sort_')
+  [ "$got" = "$1" ] || { echo "$got kernels sort, expected $1"; return 1; }
+}
+ok "few ids are not sorted" sorts 0 n=4096 d=768 size=50257
+ok "many ids are sorted first" sorts 6 n=49152 d=768 size=50257
+ok "ids of few places are not" sorts 0 n=49152 d=16 size=64
+long && ok "sorted first, against the oracle" run --set case=rows n=70000 d=4 size=40000
 outside() { # as what compares has it
   run --set case=outside n=${1:-100} size=30 --output "$work/outside" >"$work/log" &&
     [ "$(tail -c 1 "$work/outside/near.npy" | od -An -tu1)" -eq 1 ] &&
