@@ -285,12 +285,27 @@ function nn.config(defaults)
   return (config(defaults))
 end
 
+-- An identity `init`, a number or CUDA text, as both: sets ref_init, the oracle's, if it is nil.
+local function read_init(what, part)
+  local text = string.gsub(tostring(part.init), "%s", "")
+  local sign = string.match(text, "^(%-?)nn_inf%(%)$") or string.match(text, "^(%-?)INFINITY$") or
+      string.match(text, "^(%-?)inf$")
+  local value = sign and (sign == "-" and -math.huge or math.huge)
+      or tonumber((string.match(text, "^(.-)[fF]?$")))
+  if value == nil and part.ref_init == nil then
+    fail("op_row: %s: init = '%s' is neither a number nor nn_inf(): expected also `ref_init`, " ..
+         "its value for the oracle", what, text)
+  end
+  if sign then part.init = sign .. "nn_inf()" end
+  if part.ref_init == nil then part.ref_init = value end
+end
+
 -- op_row{name = ..., cuda = ..., ref = ...}: defines an element-wise op of the model, as a row of
 -- ops.lua; with class = "reduce" a reduction, either of two values in `cuda` and `ref` with the
--- identity `init`, or with accumulators in `acc`, called as nn.NAME(x, axes, keep). grad(g, y,
--- x...) returns the gradient of each input, which is checked against differences of `ref`; nil:
--- zero. Both compute floats: a map reads integers as floats, so that none overflow; a reduction
--- expects floats.
+-- identity `init`, or with accumulators in `acc`, called as nn.NAME(x, axes, keep). An `init` that
+-- is not a number nor nn_inf() expects its value in `ref_init`. grad(g, y, x...) returns the
+-- gradient of each input, which is checked against differences of `ref`; nil: zero. Both compute
+-- floats: a map reads integers as floats, so that none overflow; a reduction expects floats.
 function nn.op_row(row)
   if type(row) ~= "table" then
     fail("op_row: expected a table, as in op_row{name = ..., cuda = ..., ref = ...}")
@@ -308,12 +323,18 @@ function nn.op_row(row)
   end
   options("op_row", row, known)
   if reduces and not row.acc then
-    local first = row.init and tonumber(string.match(tostring(row.init), "^(.-)f?$"))
-    if not first and (row.init == nil or row.ref_init == nil) then
+    if row.init == nil then
       fail("op_row: %s: a reduction of two values: expected `init`, its identity, " ..
            "for example init = 0", row.name)
     end
-    if row.ref_init == nil then row.ref_init = first end
+    read_init(row.name, row)
+  end
+  if reduces and type(row.acc) == "table" then
+    for _, part in ipairs(row.acc) do
+      if type(part) == "table" and part.init ~= nil then
+        read_init(tostring(row.name) .. ": " .. tostring(part.name or part[1]), part)
+      end
+    end
   end
   local name, f = core.user_op(row)
   if rawget(nn, name) then fail("op_row: nn.%s exists already", name) end

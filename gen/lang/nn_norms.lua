@@ -5,15 +5,6 @@ local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, define_functional = tools.fail, tools.define, tools.define_functional
 local floats = tools.floats
 
--- Batch statistics: mean and variance of each channel, from sums of differences to the running
--- mean, which a convolution's epilogue can accumulate. Cancellation is small, as it is near the
--- mean.
-local function batch_moments(x, near, over, n)
-  local d = x - near
-  local ahead = op.reduce_sum(d, over) * (1 / n)
-  return near + ahead, op.max(op.reduce_sum(d * d, over) * (1 / n) - ahead * ahead, 0.0)
-end
-
 -- Running statistics are updated in the forward pass, also in steps that loss scaling skips, as in
 -- PyTorch; but non-finite values, for example after an f16 overflow, are not stored: such a step
 -- changes no persistent value.
@@ -56,9 +47,7 @@ local function batch_norm(rank)
     if n < 2 then
       fail("%s: training: expected more than one value per channel, got %s", what, tostring(x))
     end
-    local mean, var
-    if tracked then mean, var = batch_moments(x, old_mean, over, n)
-    else mean, var = op.reduce_mean(x, over), op.reduce_var(x, over) end
+    local mean, var = op.reduce_mean(x, over), op.reduce_var(x, over)
     if tracked then
       local momentum = o.momentum or share_of_batch(mean)
       local function moved(state, old, now)

@@ -12,6 +12,12 @@ nn.op_row{name = "mean_square", class = "reduce", result = "a.sum / a.count",
      ref = function(sum, count, value) return sum + value * value end},
     {"count", init = "0.f", element = "1.f", combine = "a.count + b.count",
      ref = function(sum, count) return count + 1 end}}}
+nn.op_row{name = "spread", class = "reduce", result = "a.high - a.low", -- identities as text
+  ref_result = function(high, low) return high - low end, acc = {name = "ends",
+    {"high", init = "-1e38f", element = "$1", combine = "nn_max(a.high, b.high)",
+     ref = function(high, low, value) return math.max(high, value) end},
+    {"low", init = "nn_inf()", element = "$1", combine = "nn_min(a.low, b.low)",
+     ref = function(high, low, value) return math.min(low, value) end}}}
 nn.op_row{name = "product", class = "reduce", cuda = "$1 * $2", init = "1.f", ref_init = 1,
   ref = function(a, b) return a * b end}
 
@@ -29,11 +35,12 @@ local reductions = {
   argmin = function(axes) return nn.floor(given * 2):argmin(axes) end,
   logsumexp = function(axes) return (given * 30):logsumexp(axes) end,
   mean_square = function(axes) return given:mean_square(axes) end,
+  spread = function(axes) return given:spread(axes) end,
   product = function(axes) return nn.where(given:ge(0), 2, 0.5):product(axes) end,
 }
 for _, name in ipairs{"sum", "mean", "amax", "amin", "prod", "all", "any", "var", "std",
                       "argmax", "argmin",
-                      "logsumexp", "mean_square", "product"} do
+                      "logsumexp", "mean_square", "spread", "product"} do
   if cfg.only == "" or cfg.only == name then
     for at, axes in ipairs{{1}, {2}, {3}, {1, 2}, {2, 3}, {1, 3}, {1, 2, 3}} do
       nn.output(string.format("%s_%d", name, at), reductions[name](axes))

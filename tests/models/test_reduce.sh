@@ -128,6 +128,22 @@ far() { # multiplications and additions that the compiler joins round once
   grep -q 'relative error [0-9.]*e-0[7-9]' "$work/log" || { grep '^output' "$work/log"; return 1; }
 }
 ok "a variance far below the mean's square, with multiply-adds" far
+cat >"$work/norm.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{make = false, conv = false}
+local x = nn.input("x", {8, 4, 16, 16})
+if cfg.make then return nn.output("y", x + 1e3) end
+if cfg.conv then x = x:conv2d("c", {out = 8, kernel = 1, bias = false, groups = 4}) end
+nn.output("y", x:batch_norm2d("b", {training = true}))
+LUA
+far_norm() { # the first step, in which the running mean is 0; inputs' own rounding is 6e-5
+  build/nngen "$work/norm.lua" --quiet --set make=true --output "$work/norm" >"$work/log" &&
+    build/nngen "$work/norm.lua" --quiet --check --input x="$work/norm/y.npy" "$@" >"$work/log" ||
+    return
+  grep -q 'relative error [0-9.]*e-0[5-9]' "$work/log" || { grep '^output' "$work/log"; return 1; }
+}
+ok "batch norm of data far from 0" far_norm
+ok "batch norm of a convolution's results far from 0" far_norm --set conv=true
 cat >"$work/infinite.lua" <<'LUA'
 local nn = require "nn"
 local x = nn.input("x", {40, 3}) * 0
