@@ -12,7 +12,7 @@ typedef struct Entry { // an existing node, keyed by what it computes
   UT_hash_handle hh;
 } Entry;
 
-enum { kMostRules = 48 };
+enum { kMostRules = 64 };
 
 // Nodes of the graph under construction (Graph.scratch).
 typedef struct Known {
@@ -133,6 +133,8 @@ static const Rule rules[] = {
     {pads_to_concat, kMoved},         // pad(a) + pad(b) = concat(a, b)
     {batches_last, kMoved},           // matmul(reshape(a), reshape(b)) = reshape(matmul(a, b))
     {reduce_inside, kMoved},          // reduce(reshape(x)) = reshape(reduce(x)), of batches
+    {units_last, kMoved},             // the same, also of scans, if only dimensions of 1 change
+    {units_after_along, kMoved},      // the same of elements at positions
     {weights_first, kMoved},          // a w = (w^T a^T)^T
     {turned_product, kMoved},         // (a b)^T = b^T a^T
     {concat_simpler, kMoved},         // concats of parts, of maps, of one value

@@ -72,6 +72,8 @@ SimpRule reshape_last;
 SimpRule batches_last;
 SimpRule batches_apart;
 SimpRule reduce_inside;
+SimpRule units_last;
+SimpRule units_after_along;
 SimpRule weights_first;
 SimpRule turned_product;
 SimpRule rows_apart;
