@@ -1,8 +1,8 @@
 // plan.c: a Plan as JSON, written and read.
 //
 // Every struct of plan.h has one table of its fields; the same tables write, read and free, so the
-// two directions cannot drift apart. What is read is untrusted: the types, enums and array lengths
-// are checked here, everything that joins fields is checked by plan_check.
+// two directions cannot diverge. A plan that is read is untrusted: types, enums and array lengths
+// are checked here, relations between fields by plan_check.
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,16 +16,16 @@ enum { FormatVersion = 1 };
 
 typedef enum FieldKind {
   FieldText,
-  FieldMaybeText, // left out where it is null
+  FieldMaybeText, // omitted if NULL
   FieldInt,
   FieldInt64,
   FieldReal,
   FieldBool,
   FieldEnum,   // an int, one of `names`
   FieldInts,   // int[], as many as the member at count_offset says, or 3
-  FieldInt64s, // int64_t[], the same
+  FieldInt64s, // int64_t[]
   FieldStructs, // pointer to an array of structs, its length (an int) at count_offset
-  FieldMaybeStruct // pointer to a struct, left out where it is null
+  FieldMaybeStruct // pointer to a struct, omitted if NULL
 } FieldKind;
 
 typedef struct Field {
@@ -34,10 +34,10 @@ typedef struct Field {
   size_t offset, count_offset;
   const char *const *names;   // FieldEnum
   const struct Field *fields; // FieldStructs, FieldMaybeStruct
-  size_t size;                // FieldStructs, FieldMaybeStruct: of one
+  size_t size;                // size of one struct
 } Field;
 
-// count_offset of grid, block and cluster; no count member stands at offset 0
+// count_offset of grid, block and cluster; no count member is at offset 0
 enum { CountIsThree = 0 };
 
 #define FIELD(type, member, kind)                                                                  \

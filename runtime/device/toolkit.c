@@ -1,4 +1,4 @@
-// toolkit.c: opens NVRTC, or the compiler inside libcusim, and says exactly which one it is.
+// toolkit.c: opens NVRTC, or libcusim's compiler, and identifies it exactly.
 //
 // The identity goes into the keys of the kernel cache. NVRTC's version alone hides patch releases,
 // so the library's build-id joins it; the simulator's output also depends on the host compiler.

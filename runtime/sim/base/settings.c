@@ -1,4 +1,4 @@
-// settings.c: what the environment asks for, and the GPU that is modelled.
+// settings.c: settings from the environment, and the modelled GPU.
 #include "sim/base/base.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 enum { kTimeout = 60, kStackKib = 64, kMostThreads = 256 };
 
-// The number that a variable gives; what is none, or makes no sense, is named and passed over.
+// The number in a variable; an invalid one is reported and ignored.
 static long number(const char *name, long otherwise, long least, long most) {
   const char *text = getenv(name);
   if (!text || !*text) return otherwise;
@@ -123,7 +123,7 @@ static void read_optimization(void) {
            known ? *level : '2');
 }
 
-// A folder, which is made if it is not there; null: none is named, or it cannot be made.
+// A folder, created if missing; NULL if none is set or it cannot be created.
 static const char *folder(const char *name) {
   const char *path = getenv(name);
   if (!path || !*path) return NULL;

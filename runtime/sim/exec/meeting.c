@@ -2,10 +2,10 @@
 // arrive does the work.
 #include "sim/exec/exec.h"
 
-// A meeting without work is __syncwarp, which also orders memory. NOTE: a shuffle or vote does not
-// (but for reads that were made before: passed.c), but what a lane learned by an atomic operation
-// the others then rely on, as in barriers of several warps in NVIDIA's cooperative groups. What the
-// lane itself wrote is not among that.
+// A collective without work is __syncwarp, which also orders memory. NOTE: a shuffle or vote does
+// not (except for earlier reads: passed.c), but other lanes may rely on what a lane learned by an
+// atomic operation, as in NVIDIA's cooperative-groups barriers of several warps. The lane's own
+// writes are excluded.
 static inline void tell(Fiber *fiber, Meeting *meeting) {
   Block *block = fiber->block;
   int thread = (int)fiber->self.linear;
@@ -35,7 +35,7 @@ static inline void do_work(Block *block, Warp *warp, CusimWork work, unsigned la
   block->working = false;
 }
 
-// All that live have arrived: does the work and lets them go on.
+// All live lanes have arrived: does the work and releases them.
 static void finish(Block *block, Warp *warp, Meeting *meeting) {
   if (meeting->work) do_work(block, warp, meeting->work, meeting->arrived, meeting->pc);
   order_lanes(block, warp, meeting, meeting->arrived);
