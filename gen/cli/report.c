@@ -73,8 +73,7 @@ static void print_device(const Run *r) {
   }
   const DeviceInfo *d = device_info(r->device);
   if (d->kind == DeviceSim)
-    printf("device    %s, %s: no GPU here, kernels run on the CPU%s (times are the simulator's)\n",
-           d->name, d->arch,
+    printf("device    %s: no GPU, kernels run on the CPU%s (times are the simulator's)\n", d->name,
            r->cli->sim_frontend && !strcmp(r->cli->sim_frontend, "nvrtc") ? ", from NVRTC's PTX"
                                                                           : "");
   else

@@ -65,7 +65,7 @@ void train_report_begin(const Train *t) {
   printf("model     %s, %s, %lld parameters and buffers\n", t->model, t->cli->dtype,
          (long long)count_parameters(t));
   printf("device    %s%s\n", info->name,
-         info->kind == DeviceSim ? ": no GPU here, kernels run on the CPU" : "");
+         info->kind == DeviceSim ? ": no GPU, kernels run on the CPU" : "");
   if (t->data) {
     printf("data      %s, %lld training pictures", dataset_kind(t->data),
            (long long)dataset_count(t->data));
