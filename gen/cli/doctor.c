@@ -131,5 +131,5 @@ int verb_cache(const Cli *cli, Error *err) {
   cache_list_free(&list);
   if (code || !broken) return code;
   return err_set(err, ExitMismatch,
-                 "%d cache entries are broken; they are compiled anew when next used", broken);
+                 "%d cache entries are broken; they are recompiled when next used", broken);
 }
