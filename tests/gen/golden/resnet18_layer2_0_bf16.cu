@@ -600,7 +600,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   nn_store<4>(g_downsample_1_2 + i, nn_cast<bf16>(downsample_1_2_out));
 }
 // resnet18__layer2_0_downsample_0_downsample_1_add_relu: conv2d+add+add+relu
-// from models/resnet.lua:13, 16, 38
+// from models/resnet.lua:13, 16, 37
 //   in  g_relu: bf16(1, 64, 56, 56) in memory order 0,2,3,1, layer1.1.relu
 //   in  g_downsample_1: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
 //   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
