@@ -146,7 +146,7 @@ static void test_orders(void **state) {
 }
 
 int main(void) {
-  if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
+  if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_orders)};
   return cmocka_run_group_tests_name("test_ptx_products", tests, NULL, NULL);
 }
