@@ -96,7 +96,7 @@ static CUresult store_image(const void *image, int *fd) {
                     "the kernel image is damaged, or libcusim's NVRTC did not make it");
 }
 
-// From PTX; what went wrong to the program's log and, its first line, to stderr.
+// Loads PTX; errors go to the program's log, their first line to stderr.
 static CUresult store_text(const char *from, unsigned count, const CUjit_option *options,
                            void **values, int *fd) {
   Text image = {0}, log = {0};
@@ -326,8 +326,8 @@ static CUresult add_alias(CUmodule module, CUfunction of, const char *name, CUfu
   return CUDA_SUCCESS;
 }
 
-// A function like `kernel` of the module, called `name` in reports, with counters and attributes of
-// its own. Freed with the module.
+// A function like `kernel` of the module, named `name` in reports, with its own counters and
+// attributes. Freed with the module.
 __attribute__((visibility("default"))) CUresult
 cusimModuleAlias(CUfunction *out, CUmodule module, const char *kernel, const char *name) {
   CUfunction of = NULL;

@@ -1,5 +1,5 @@
-// ptx_image.c: what a program gives as an image, where it is PTX: text at an address, read with
-// care, or inside of a fat binary (fatbin.c).
+// ptx_image.c: images that are PTX: text at an address, read with care, or in a fat binary
+// (fatbin.c).
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -66,8 +66,8 @@ CUresult image_of_text(const char *from, Text *image, Text *log) {
   return r;
 }
 
-// Whether PTX, as text or in a fat binary, is right, without compiling what is made of it: for
-// tests. log: its first bytes.
+// Checks PTX, as text or in a fat binary, without compiling the translation; for tests. log: its
+// first bytes.
 __attribute__((visibility("default"))) CUresult cusimTranslatePtx(const char *ptx, char *log,
                                                                   size_t room, size_t *c_bytes);
 CUresult cusimTranslatePtx(const char *ptx, char *log, size_t room, size_t *c_bytes) {

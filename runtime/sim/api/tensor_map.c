@@ -33,7 +33,7 @@ static CUresult check_modes(int type, unsigned rank, const void *address, int in
   return CUDA_SUCCESS;
 }
 
-// What tiled and im2col maps have in common.
+// Common to tiled and im2col maps.
 static CUresult encode(CusimTensorMap *map, int type, unsigned rank, const void *address,
                        const uint64_t *dims, const uint64_t *strides, const uint32_t *steps,
                        int interleave, int swizzle, int fill) {
