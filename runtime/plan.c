@@ -239,7 +239,7 @@ static int read_enum(Reader *reader, const Field *field, json_t *value, int *out
   const char *text = json_string_value(value);
   for (int i = 0; text && field->names[i]; i++)
     if (!strcmp(text, field->names[i])) return *out = i, ExitOk;
-  return wrong(reader, "a known word");
+  return wrong(reader, "a known name");
 }
 
 static int read_structs(Reader *reader, const Field *field, json_t *list, void *record) {
@@ -263,7 +263,7 @@ static int read_ints(Reader *reader, const Field *field, json_t *list, void *rec
   char *at = (char *)record + field->offset;
   if (count < 0 || count > PlanMaxRank) return wrong(reader, "a rank from 0 to 8");
   if (!json_is_array(list) || json_array_size(list) != (size_t)count)
-    return wrong(reader, "as many numbers as the rank says");
+    return wrong(reader, "one number per dimension");
   bool wide = field->kind == FieldInt64s;
   for (int i = 0; i < count; i++) {
     int64_t number = 0;

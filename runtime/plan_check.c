@@ -217,7 +217,7 @@ static int check_arg(const Plan *plan, const PlanArg *arg, int index, int i, Err
   if (arg->scalar && (arg->map || arg->written || arg->tensor != -1))
     FAIL("kernels[%d]: args[%d] is a scalar and something else", index, i);
   if (arg->scalar && !is_number_of(arg->scalar))
-    FAIL("kernels[%d]: args[%d].scalar is no f32, f64, i32 or i64", index, i);
+    FAIL("kernels[%d]: args[%d].scalar is not f32, f64, i32 or i64", index, i);
   if (arg->scalar) return ExitOk;
   if (arg->tensor < 0 || arg->tensor >= plan->ntensors)
     FAIL("kernels[%d]: args[%d].tensor = %d is not a tensor", index, i, arg->tensor);

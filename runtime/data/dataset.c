@@ -131,7 +131,7 @@ static int check_opened(const Dataset *dataset, Error *err) {
   if (shape_is_known(wants) && memcmp(has, wants, sizeof dataset->shape))
     return err_set(err, ExitBadInput,
                    "data set '%s': its pictures are %lld x %lld x %lld (channels, height, width), "
-                   "the model takes %lld x %lld x %lld; give the model that input, or convert the "
+                   "the model expects %lld x %lld x %lld; change the model's input, or convert the "
                    "pictures",
                    dataset->path, (long long)has[0], (long long)has[1], (long long)has[2],
                    (long long)wants[0], (long long)wants[1], (long long)wants[2]);

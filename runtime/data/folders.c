@@ -229,7 +229,7 @@ static int find_shape(Dataset *dataset, Error *err) {
   memcpy(dataset->shape, wanted, sizeof dataset->shape);
   if (wanted[0] && wanted[0] != 1 && wanted[0] != 3)
     return err_set(err, ExitBadInput,
-                   "data set '%s': PNG files have 3 channels, or as grey ones 1; the model takes "
+                   "data set '%s': PNG files have 3 channels, or 1 if grey; the model expects "
                    "%lld x %lld x %lld",
                    dataset->path, (long long)wanted[0], (long long)wanted[1], (long long)wanted[2]);
   if (wanted[0] || !dataset->count) return ExitOk;

@@ -46,7 +46,7 @@ static int find_file(Shards *s, const char *name, Weights **file, Error *err) {
     }
   size_t length = strlen(name);
   if (strchr(name, '/') || length < 13 || strcmp(name + length - 12, ".safetensors"))
-    return WRONG("%s': '%.80s' is not the name of a .safetensors beside it", s->path, name);
+    return WRONG("%s': '%.80s' is not a .safetensors file in its folder", s->path, name);
   const char *slash = strrchr(s->path, '/');
   size_t folder = slash ? (size_t)(slash - s->path) + 1 : 0, room = folder + length + 1;
   char *path = heap_alloc(room, 1);

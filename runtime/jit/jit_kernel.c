@@ -154,7 +154,7 @@ static int get_image(const JitBuild *build, nvrtcProgram program, KernelImage *i
   bool ptx = wants_ptx(build);
   nvrtcResult result = (ptx ? api->nvrtcGetPTXSize : api->nvrtcGetCUBINSize)(program, &image->size);
   if (result)
-    return err_set(err, ExitNoToolchain, "NVRTC gives no %s: %s", ptx ? "PTX" : "machine code",
+    return err_set(err, ExitNoToolchain, "NVRTC returns no %s: %s", ptx ? "PTX" : "machine code",
                    api->nvrtcGetErrorString(result));
   image->bytes = heap_alloc(image->size, 1);
   if (!image->bytes) return heap_error(err, "compiling kernels");

@@ -36,7 +36,7 @@
   "@%p3 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;\n"                                     \
   "@%p3 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [s], [s+8192], "    \
   "256, [bar];\nw: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;\n@!%p1 bra w;\n"
-#define OVERWRITTEN "not ordered behind its wgmma.wait_group"
+#define OVERWRITTEN "not ordered after its wgmma.wait_group"
 #define EARLY "before wgmma.wait_group"
 #define UNFENCED "wgmma.fence is missing"
 

@@ -18,11 +18,11 @@ static CUresult check_shape(CUfunction function, const unsigned grid[3], const u
   int bound = function->kernel->limits.threads, most = function_threads(function);
   if (!grid_fits)
     return sim_refuse(CUDA_ERROR_INVALID_VALUE,
-                      "kernel %s: a grid of (%u,%u,%u) blocks is none from (1,1,1) to (%u,%u,%u)",
+                      "kernel %s: a grid of (%u,%u,%u) blocks is not within (1,1,1) to (%u,%u,%u)",
                       name, grid[0], grid[1], grid[2], grid_most[0], grid_most[1], grid_most[2]);
   if (!block_fits || threads > kMaxThreads)
     return sim_refuse(CUDA_ERROR_INVALID_VALUE,
-                      "kernel %s: a block of (%u,%u,%u) threads is none from (1,1,1) to "
+                      "kernel %s: a block of (%u,%u,%u) threads is not within (1,1,1) to "
                       "(%u,%u,%u), of %d at most",
                       name, block[0], block[1], block[2], block_most[0], block_most[1],
                       block_most[2], kMaxThreads);
@@ -77,7 +77,7 @@ static CUresult find_params(const Launch *launch, void **params, void **extra,
   size_t bytes = 0;
   *buffer = NULL;
   if (!extra && count && !params)
-    return sim_refuse(CUDA_ERROR_INVALID_VALUE, "kernel %s: it has %d parameters, none is given",
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE, "kernel %s: it has %d parameters, none are passed",
                       launch->function->name, count);
   if (!extra) return CUDA_SUCCESS;
   if (params || !read_extra(extra, buffer, &bytes)) return CUDA_ERROR_INVALID_VALUE;

@@ -117,7 +117,7 @@ static CUresult add_host_object(Given *given, const void *data, size_t bytes) {
   if (r == CUDA_SUCCESS && !found)
     r = say(given->link, CUDA_ERROR_INVALID_IMAGE, given->name,
             "there is no fat binary in it: PTX, fat binaries, and objects or archives of the "
-            "host with such are taken");
+            "host with such are accepted");
   return r;
 }
 
@@ -133,7 +133,7 @@ CUresult cuLinkAddData_v2(CUlinkState link, int type, void *data, size_t bytes, 
   if (type == InputObject || type == InputLibrary) return add_host_object(&given, data, bytes);
   if (type != InputPtx)
     return say(link, CUDA_ERROR_NOT_SUPPORTED, given.name,
-               "cuLinkAddData: PTX and fat binaries with PTX are taken");
+               "cuLinkAddData: expected PTX, or a fat binary with PTX");
   Text text = {0};
   text_append(&text, data, strnlen(data, bytes));
   CUresult r = add_text(link, given.name, text.data ? text.data : "");

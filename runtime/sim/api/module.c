@@ -88,7 +88,7 @@ static CUresult store_image(const void *image, int *fd) {
                       "code=compute_90a)");
   if (!length)
     return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
-                      "the kernel image is none that libcusim's NVRTC made on such a host");
+                      "the kernel image was not made by libcusim's NVRTC on such a host");
   r = take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head);
   if (r != CUDA_SUCCESS) return r;
   if (image_is_whole(*fd, length)) return CUDA_SUCCESS;
@@ -308,7 +308,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     if (f->kernel->enter && !strcmp(f->name, name)) return *function = f, CUDA_SUCCESS;
   return sim_refuse(CUDA_ERROR_NOT_FOUND,
                     "the module has no kernel %s (of one that is not extern \"C\", "
-                    "nvrtcGetLoweredName tells the name)",
+                    "see nvrtcGetLoweredName)",
                     name);
 }
 

@@ -59,7 +59,7 @@ CUresult image_of_text(const char *from, Text *image, Text *log) {
   } else if (!take_text(from, &text))
     text_print(log, "the kernel image is a text whose end cannot be read");
   else if (!ptx_is_text(text.data))
-    text_print(log, "the kernel image is none that libcusim's NVRTC made, and no PTX");
+    text_print(log, "the kernel image was not made by libcusim's NVRTC, and is not PTX");
   else
     r = ptx_compile(text.data, &job, image, log);
   text_free(&text);

@@ -255,7 +255,7 @@ static nvrtcResult compile_in(const CompileJob *job, const char *folder, Text *i
   if (r != NVRTC_SUCCESS) return r;
   if (!folder_read_output(folder, "image.so", image, log)) return NVRTC_ERROR_INTERNAL_ERROR;
   if (!host_seal_image(image)) {
-    text_print(log, "libcusim: what %s made is no shared object\n", compiler.list[0]);
+    text_print(log, "libcusim: the output of %s is not a shared object\n", compiler.list[0]);
     return NVRTC_ERROR_INTERNAL_ERROR;
   }
   return NVRTC_SUCCESS;

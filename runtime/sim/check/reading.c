@@ -94,7 +94,7 @@ static void check_unit(const Block *block, const Fiber *now, uintptr_t address, 
     if (!is_done(block, g, unit->group[g], now))
       fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
                   "%s shared memory at %p, which a product of warp group %d reads: this is "
-                  "not ordered behind its wgmma.wait_group",
+                  "not ordered after its wgmma.wait_group",
                   later ? "a copy into" : "write of", (void *)address, g);
     unit->group[g] = 0;
   }

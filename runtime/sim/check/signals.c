@@ -29,7 +29,7 @@ static void fault_resume(void) {
                 fiber->stack_bytes >> 10);
   if (worker->fault_signal == SIGFPE)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, worker->fault_pc,
-                "integer division by zero: a GPU goes on, with a result that is not specified");
+                "integer division by zero: a GPU continues, with a result that is not specified");
   if (worker->fault_signal == SIGILL)
     fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "illegal instruction");
   if (!worker->fault_known && module_of_address(worker->fault_pc) &&

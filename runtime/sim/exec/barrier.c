@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, 
                 barrier->expected ? barrier->expected : block->threads);
   if (threads % kWarpLanes || threads > block->threads)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "barrier %d: %d threads is no multiple of 32, or more than the block's %d", id,
+                "barrier %d: %d threads is not a multiple of 32, or more than the block's %d", id,
                 threads, block->threads);
   if (!barrier->arrived) barrier->pc = pc, barrier->place = place;
   bool elsewhere = barrier->pc != pc || barrier->place != place;

@@ -128,7 +128,7 @@ unsigned bulk_tensor_bytes(const CusimTensorMap *map) {
 
 const char *bulk_tensor_wrong(const CusimTensorMap *map, const int *at, int rank) {
   if (!map->address || map->rank + 1 != rank || !bulk_type_bytes(map->type))
-    return "it is none of a tensor with as many dimensions";
+    return "it is of a tensor with another number of dimensions";
   if (!map->interleave) return NULL;
   if (map->interleave > 2 || rank < 3) return "interleaved are tensors of 3 to 5 dimensions";
   int slice = slice_elements(map), channels = map->im2col ? map->channels : map->box[0];

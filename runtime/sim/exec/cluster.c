@@ -84,7 +84,7 @@ void cusim_cluster_wait(void) {
   const void *pc = __builtin_return_address(0);
   if (!fiber->cluster_arrived)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "a thread waits at the cluster's barrier, where it has not arrived");
+                "a thread waits at the cluster's barrier without having arrived");
   while (fiber->cluster_phase == block->cluster->phase)
     block_wait(fiber, WaitCluster, block->cluster, pc);
   fiber->cluster_arrived = false;

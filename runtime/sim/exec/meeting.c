@@ -50,7 +50,7 @@ static Meeting *find(Warp *warp, unsigned mask, CusimWork work, const void *pc) 
     if (meeting->mask == mask && meeting->work == work) return meeting;
     if (meeting->mask == mask)
       fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                  "lanes of one warp, all of mask %08x, meet in different operations", mask);
+                  "lanes of one warp, all of mask %08x, execute different collectives", mask);
   }
   Meeting *meeting = &warp->meetings[warp->open++];
   *meeting = (Meeting){mask, 0, work, pc, NULL};
@@ -92,7 +92,7 @@ void meeting_exit(Fiber *fiber) {
 
 void cusim_missing_lane(int reader, int source) {
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, fiber_running()->block->work_pc,
-              "lane %d shuffles from lane %d, which its mask names and which has exited or is "
+              "lane %d shuffles from lane %d, which is in its mask but has exited or is "
               "not there",
               reader, source);
 }
@@ -109,7 +109,7 @@ void cusim_meet_group(CusimWork work, void *operands) {
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "the last warp group has fewer than 128 threads");
   if (group->arrived && group->work != work)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "threads of one warp group meet in different operations");
+                "threads of one warp group execute different collectives");
   group->work = work;
   group->operands[(int)fiber->self.linear - first] = operands;
   if (++group->arrived < kGroupThreads) {

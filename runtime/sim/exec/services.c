@@ -33,7 +33,7 @@ void cusim_early_read(void) {
 
 void cusim_no_fence(void) {
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0),
-              "wgmma.fence is missing: a register of this wgmma.mma_async was written behind the "
+              "wgmma.fence is missing: a register of this wgmma.mma_async was written after the "
               "last one, or there was none");
 }
 

@@ -137,7 +137,7 @@ static CUresult compile_in(const char *folder, const char *text, const Text *c_t
   if (r != CUDA_SUCCESS) return r;
   if (!folder_read_output(folder, "image.so", image, log)) return CUDA_ERROR_OPERATING_SYSTEM;
   if (host_seal_image(image)) return CUDA_SUCCESS;
-  text_print(log, "libcusim: what the host's compiler made is no shared object\n");
+  text_print(log, "libcusim: the output of the host's compiler is not a shared object\n");
   return CUDA_ERROR_OPERATING_SYSTEM;
 }
 
