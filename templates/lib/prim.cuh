@@ -206,7 +206,7 @@ NN_DEV void nn_cp_async_mbar_arrive_noinc(Mbar *bar);
 
 struct alignas(64) TensorMap { unsigned char opaque[128]; }; // a __grid_constant__ parameter
 
-NN_DEV void nn_fence_proxy_async(); // this thread's writes of shared memory, to copies and wgmma
+NN_DEV void nn_fence_proxy_async(); // makes shared writes visible to bulk copies and wgmma
 // Completes at `bar`, whose phase must expect the bytes.
 NN_DEV void nn_bulk_load(void *smem, const void *gmem, int bytes, Mbar *bar);
 NN_DEV void nn_bulk_store(void *gmem, const void *smem, int bytes);
@@ -239,7 +239,7 @@ NN_DEV void nn_wgmma_keep(unsigned x);  // counts as a read of x
 template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
                             bool accumulate, T type);
-// The same with a in registers, fragments of mma m16n8k16, which change only after the wait; N =
+// The same with a in registers, fragments of mma m16n8k16, not to be changed before the wait; N =
 // 16, 32, 48, 64, 80, 96, 128, 256.
 template <int N, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,
