@@ -266,8 +266,8 @@ NN_DEV void nn_mma_m16n8k32(int d[4], const unsigned a[4], const unsigned b[2], 
 NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e4m3);
 NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e5m2);
 
-// M x N of the above, d[m][n] += a[m] * b[n], with the same bits as M * N calls; simulated, one warp
-// collective instead of M * N, so kernels prefer it. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
+// M x N of the above, d[m][n] += a[m] * b[n], with the same bits as M * N calls; simulated, one
+// warp collective instead of M * N: preferred. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
 template <int M, int N, class T>
 NN_DEV void nn_mma_tile(float (&d)[M][N][4], const unsigned (&a)[M][4], const unsigned (&b)[N][2],
                         T type);
