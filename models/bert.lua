@@ -1,6 +1,6 @@
--- bert.lua: BERT (Devlin et al. 2018) and what it says of a sentence: the mean over its tokens, of
--- length 1. Names as Hugging Face's BertModel: --set size=minilm takes the weights of
--- all-MiniLM-L6-v2. Where the file says bert.embeddings and LayerNorm.gamma, as that of
+-- bert.lua: BERT (Devlin et al. 2018) as a sentence embedding: the mean over its tokens, normalised
+-- to length 1. Names as in Hugging Face's BertModel: --set size=minilm fits the weights of
+-- all-MiniLM-L6-v2. If the file has names like bert.embeddings and LayerNorm.gamma, as
 -- bert-base-uncased: --set size=base prefix=bert gamma=true.
 local nn, transformer = require "nn", require "transformer"
 local own = nn.config{batch = 1, tokens = 16, prefix = "", gamma = false}
@@ -39,7 +39,7 @@ local function self_attention(x)
   return transformer.join_heads(q:attention(k, v, {mask = visible}))
 end
 
--- The layer that ends each half, with what came into it.
+-- The layer that ends each half of a block, with the residual x.
 local function output(y, x) return norm(y:linear("dense", {out = C}) + x) end
 
 local function layer(x)

@@ -1,12 +1,12 @@
--- block.lua: a transformer block, as PhysicsNeMo's profiling tutorial has it: layer norms come
--- first, qkv has no bias, GELU follows both layers of the perceptron. At its own sizes 12 593 152
--- parameters, and 68.72 GFLOP of products per example. nngen train models/block.lua: SGD with
--- momentum on random tokens made on the device, new ones at each step; one_batch=true: the same.
+-- block.lua: the transformer block of PhysicsNeMo's profiling tutorial: layer norms come first, qkv
+-- has no bias, GELU follows both layers of the MLP. With its default sizes 12 593 152 parameters,
+-- and 68.72 GFLOP of contractions per example. nngen train models/block.lua: SGD with momentum on
+-- random tokens generated on the device, new ones at each step; one_batch=true: always the same.
 local nn, transformer = require "nn", require "transformer"
 local cfg = nn.config{batch = 1, tokens = 2048, width = 1024, heads = 32, dropout = 0.0,
                       one_batch = false}
 local B, N, C, H = cfg.batch, cfg.tokens, cfg.width, cfg.heads
-assert(H > 0 and C % H == 0, "width wants to be a multiple of heads")
+assert(H > 0 and C % H == 0, "width must be a multiple of heads")
 
 local function attn(x)
   local q, k, v = transformer.split_heads(x:linear("qkv", {out = 3 * C, bias = false}), H, 3)

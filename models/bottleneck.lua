@@ -1,7 +1,7 @@
--- bottleneck.lua: the block of the deeper ResNets, names and shapes as torchvision's.
+-- bottleneck.lua: the block of the deeper ResNets, names and shapes as in torchvision.
 
--- A 3x3 convolution between two of 1x1; what leaves is four times as wide as `width`. o.groups and
--- o.base: the 3x3 one has `groups` groups, each of `base` channels for every 64 of width.
+-- A 3x3 convolution between two of 1x1; the output has four times `width` channels. o.groups and
+-- o.base: the 3x3 convolution has `groups` groups, each of `base` channels per 64 of width.
 local function block(x, width, stride, dilation, o)
   local out, inner = 4 * width, math.max(width * o.base // 64, 1) * o.groups
   local y = x:conv2d("conv1", {out = inner, kernel = 1, bias = false}):batch_norm2d("bn1"):relu()

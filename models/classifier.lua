@@ -1,10 +1,9 @@
--- classifier.lua: what networks that classify pictures share: their settings, the output `logits`,
--- and how they are trained, by default on pictures as those of CIFAR-10.
+-- classifier.lua: common parts of image classifiers: settings, the output `logits`, and training,
+-- by default on images like those of CIFAR-10.
 local nn = require "nn"
 
--- nn.config of a network: its `own` settings, and those of all. size: of its pictures; trained: of
--- those that it is trained with. By default they are of 10 classes where they are as small as those
--- of CIFAR-10, else of 1000.
+-- nn.config of a network: its `own` settings plus the common ones. size: image size; trained: image
+-- size in training. Default: 10 classes for images as small as those of CIFAR-10, else 1000.
 local function settings(own, size, trained)
   local all = {batch = nn.trains() and 128 or 1, classes = 0, augment = true,
                size = nn.trains() and (trained or 32) or size or 224}
@@ -14,8 +13,8 @@ local function settings(own, size, trained)
   return cfg
 end
 
--- network: a function of pictures (N, 3, size, size) that gives logits (N, classes); cfg: what
--- settings() gave, or its like; o: options of nn.train.
+-- network: a function from images (N, 3, size, size) to logits (N, classes); cfg: the result of
+-- settings(), or alike; o: options of nn.train.
 local function build(network, cfg, o)
   local dims = {cfg.batch, 3, cfg.size, cfg.size}
   nn.output("logits", network(nn.input("image", dims)))
@@ -29,7 +28,7 @@ local function build(network, cfg, o)
   end, o)
 end
 
--- Options of nn.train: of networks with batch norm, and of transformers and their kin.
+-- Options of nn.train for networks with batch norm, and for transformers and similar ones.
 local function sgd(nesterov)
   return {lr = 0.1, momentum = 0.9, nesterov = nesterov ~= false, weight_decay = 5e-4,
           schedule = "cosine", warmup = 500, epochs = 20}

@@ -1,5 +1,5 @@
--- convnext_tiny.lua: ConvNeXt-T (Liu et al. 2022): a ResNet that took over what transformers do;
--- 28.59 M parameters, 4.46 GMAC per image at 224x224. Names and shapes as torchvision's.
+-- convnext_tiny.lua: ConvNeXt-T (Liu et al. 2022): a ResNet with design choices of transformers;
+-- 28.59 M parameters, 4.46 GMAC per image at 224x224. Names and shapes as in torchvision.
 local nn, classifier = require "nn", require "classifier"
 local cfg = classifier.settings{width = 96, stochastic_depth = 0.1}
 local eps = {eps = 1e-6}

@@ -1,6 +1,6 @@
--- densenet121.lua: DenseNet-121 (Huang et al. 2016): each layer reads what all layers before it in
--- its block have made; 7.98 M parameters, 2.83 GMAC per image at 224x224. Names and shapes as
--- torchvision's.
+-- densenet121.lua: DenseNet-121 (Huang et al. 2016): each layer reads the outputs of all layers
+-- before it in its block; 7.98 M parameters, 2.83 GMAC per image at 224x224. Names and shapes as in
+-- torchvision.
 local nn, classifier = require "nn", require "classifier"
 local cfg = classifier.settings{growth = 32}
 

@@ -1,5 +1,5 @@
 -- efficientnet_b0.lua: EfficientNet-B0 (Tan and Le 2019): 5.29 M parameters, 0.39 GMAC per image at
--- 224x224. Names and shapes as torchvision's.
+-- 224x224. Names and shapes as in torchvision.
 local nn, mobile, classifier = require "nn", require "mobile", require "classifier"
 local cfg = classifier.settings{dropout = 0.2, stochastic_depth = 0.2}
 

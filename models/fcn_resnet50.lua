@@ -1,6 +1,6 @@
--- fcn_resnet50.lua: a label for each pixel (Long et al. 2014): ResNet-50, whose last stages keep an
--- eighth of the size, two convolutions, and back to the picture's size. Names and shapes as
--- torchvision's, without aux_classifier.
+-- fcn_resnet50.lua: semantic segmentation (Long et al. 2014): a dilated ResNet-50, whose last
+-- stages keep an eighth of the size, two convolutions, and upsampling to the image's size. Names
+-- and shapes as in torchvision, without aux_classifier.
 local nn, resnet, bottleneck = require "nn", require "resnet", require "bottleneck"
 local cfg = nn.config{batch = 1, size = 224, classes = 21, width = 64}
 

@@ -1,11 +1,10 @@
 -- googlenet.lua: GoogLeNet (Szegedy et al. 2014) with batch norm: 6.62 M parameters, 1.50 GMAC per
--- image at 224x224. Names and shapes as torchvision's googlenet, without the auxiliary heads.
+-- image at 224x224. Names and shapes as in torchvision's googlenet, without the auxiliary heads.
 local nn, inception, classifier = require "nn", require "inception", require "classifier"
 local cfg = classifier.settings{transform_input = not nn.trains(), dropout = 0.2}
 local conv = inception.conv
 
--- Four views of x side by side: 1x1, 3x3, 3x3 again (5x5 in the paper), and the largest of 3x3; all
--- but the first begin or end with fewer channels.
+-- Four branches, concatenated: 1x1; 1x1, 3x3; 1x1, 3x3 (5x5 in the paper); max pooling 3x3, 1x1.
 local function block(x, ones, few2, out2, few3, out3, pooled)
   return nn.concat{
     conv(x, "branch1", ones, 1),

@@ -1,9 +1,9 @@
--- gpt2.lua: GPT-2 (Radford et al. 2019): the logits of the token that follows each one of a prompt;
--- the entries `prompt` and `next` write text: --entry prompt --save s.safetensors, then --weights
--- s.safetensors --entry next --steps 20 --graph --save t.safetensors: the state `tokens` holds it,
--- a token more each step. Names as Hugging Face's published files, whose products are stored (in,
--- out): --set size=small takes the weights of gpt2. Where the file says transformer.wte: --set
--- prefix=transformer. The head is the table of tokens.
+-- gpt2.lua: GPT-2 (Radford et al. 2019): the logits of the token after each one of a prompt; the
+-- entries `prompt` and `next` generate text: --entry prompt --save s.safetensors, then --weights
+-- s.safetensors --entry next --steps 20 --graph --save t.safetensors; the state `tokens` holds it,
+-- one more token per step. Names as in Hugging Face's published files, whose linear weights are
+-- stored (in, out): --set size=small fits the weights of gpt2. If the file has names like
+-- transformer.wte: --set prefix=transformer. The head is tied to the token embedding.
 local nn, transformer = require "nn", require "transformer"
 local own = nn.config{batch = 1, tokens = 16, prefix = ""}
 local cfg = transformer.sizes{

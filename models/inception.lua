@@ -1,4 +1,4 @@
--- inception.lua: what GoogLeNet and Inception v3 share, under torchvision's names.
+-- inception.lua: common parts of GoogLeNet and Inception v3, under torchvision's names.
 local nn = require "nn"
 
 -- A convolution, batch norm, ReLU. By default the size stays; o: {stride, pad}.
@@ -9,8 +9,8 @@ local function conv(x, name, out, kernel, o)
   return x:batch_norm2d(name .. ".bn", {eps = 1e-3}):relu()
 end
 
--- The published weights want pictures of mean 0.5 and deviation 0.5 in each channel: this makes
--- them of such as all other networks of ImageNet take.
+-- The published weights expect images of mean 0.5 and deviation 0.5 in each channel: converts from
+-- the normalisation of all other ImageNet networks.
 local function transform_input(x)
   local function channels(f)
     return nn.tensor{f(0.485, 0.229), f(0.456, 0.224), f(0.406, 0.225)}:reshape{1, 3, 1, 1}

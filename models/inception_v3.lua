@@ -1,6 +1,6 @@
 -- inception_v3.lua: Inception v3 (Szegedy et al. 2015): 23.83 M parameters, 5.71 GMAC per image at
--- 299x299. Names and shapes as torchvision's inception_v3, without the auxiliary head. Pictures are
--- at least 75x75.
+-- 299x299. Names and shapes as in torchvision's inception_v3, without the auxiliary head. Images
+-- must be at least 75x75.
 local nn, inception, classifier = require "nn", require "inception", require "classifier"
 local cfg = classifier.settings({transform_input = not nn.trains(), dropout = 0.5}, 299, 75)
 local conv = inception.conv

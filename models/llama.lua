@@ -1,7 +1,7 @@
--- llama.lua: LLaMA (Touvron et al. 2023) and its kin: the logits of the token that follows each one
--- of a prompt; the entries `prompt` and `next` write text, as gpt2.lua's do. RMS norms, rotary
--- positions, grouped heads, SwiGLU. Names as Hugging Face's LlamaForCausalLM: --set size=tinyllama
--- takes the weights of TinyLlama-1.1B. tied=true: the head is the table of tokens.
+-- llama.lua: LLaMA (Touvron et al. 2023) and similar models: the logits of the token after each one
+-- of a prompt; the entries `prompt` and `next` generate text, as in gpt2.lua. RMS norms, rotary
+-- positions, grouped heads, SwiGLU. Names as in Hugging Face's LlamaForCausalLM: --set
+-- size=tinyllama fits the weights of TinyLlama-1.1B. tied=true: one table for head and embedding.
 local nn, transformer = require "nn", require "transformer"
 local own = nn.config{batch = 1, tokens = 16, tied = false, eps = 1e-5}
 local cfg = transformer.sizes{
@@ -15,14 +15,14 @@ local cfg = transformer.sizes{
                  width = 4096, inner = 14336, theta = 500000.0}},
 }
 local B, N, C = own.batch, own.tokens, cfg.width
-assert(cfg.heads > 0 and C % cfg.heads == 0, "width wants to be a multiple of heads")
+assert(cfg.heads > 0 and C % cfg.heads == 0, "width must be a multiple of heads")
 local D, eps = C // cfg.heads, {eps = own.eps}
-assert(D % 2 == 0, "rotary positions turn pairs: a head wants an even size")
+assert(D % 2 == 0, "rotary positions need an even head size")
 
 local function linear(x, name, out) return x:linear(name, {out = out, bias = false}) end
 
--- Turns the pairs (c, c + D / 2) of each head by an angle that grows with the position: of x (B, H,
--- n, D) at positions (n).
+-- Rotary embedding: rotates the pairs (c, c + D / 2) of each head by angles proportional to the
+-- position; x (B, H, n, D) at positions (n).
 local half = D // 2
 local function rotary(x, positions)
   local angle = positions:reshape{positions.shape[1], 1} *

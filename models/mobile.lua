@@ -1,4 +1,4 @@
--- mobile.lua: what MobileNets and EfficientNet share, under torchvision's names.
+-- mobile.lua: common parts of MobileNets and EfficientNet, under torchvision's names.
 local nn = require "nn"
 
 -- The multiple of 8 nearest to n, but not less than nine tenths of it.
@@ -7,7 +7,7 @@ local function divisible(n)
   return math.tointeger(near < 0.9 * n and near + 8 or near)
 end
 
--- A convolution without bias, batch norm, and the activation, if there is one.
+-- A convolution without bias, batch norm, and the activation, if any.
 local function conv_norm(x, o)
   local kernel = o.kernel or 1
   x = x:conv2d("0", {out = o.out, kernel = kernel, stride = o.stride, pad = kernel // 2,
@@ -16,16 +16,16 @@ local function conv_norm(x, o)
   return o.activation and o.activation(x) or x
 end
 
--- Each channel is multiplied by a number from 0 to 1, made of the means of all (Hu et al. 2017).
+-- Scales each channel by a number from 0 to 1, computed from the means of all (Hu et al. 2017).
 local function squeeze_excitation(x, squeezed, activation, gate)
   local s = activation(x:global_avg_pool():conv2d("fc1", {out = squeezed, kernel = 1}))
   return x * gate(s:conv2d("fc2", {out = x.shape[2], kernel = 1}))
 end
 
--- The inverted residual block of MobileNetV3 and EfficientNet: wider by a 1x1 convolution, a filter
--- for each channel, squeeze and excitation, narrower again; added to what came in where the shapes
--- agree. o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps, dropped: how
--- often training leaves it out}
+-- The inverted residual block of MobileNetV3 and EfficientNet: expansion by a 1x1 convolution, a
+-- depthwise convolution, squeeze and excitation, projection; with a residual connection if the
+-- shapes agree. o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps, dropped:
+-- probability of dropping the block in training}
 local function inverted_residual(x, o)
   local layers, y = 0, x
   local function add(f, ...) y, layers = nn.scope("block." .. layers, f, y, ...), layers + 1 end

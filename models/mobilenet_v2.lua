@@ -1,6 +1,5 @@
--- mobilenet_v2.lua: MobileNetV2 (Sandler et al. 2018): blocks that are narrow outside and wide
--- inside, where each channel has a filter of its own; 3.50 M parameters, 0.30 GMAC per image at
--- 224x224. Names as torchvision's.
+-- mobilenet_v2.lua: MobileNetV2 (Sandler et al. 2018): inverted residual blocks with depthwise
+-- convolutions; 3.50 M parameters, 0.30 GMAC per image at 224x224. Names as in torchvision.
 local nn, mobile, classifier = require "nn", require "mobile", require "classifier"
 local cfg = classifier.settings{width = 1.0, dropout = 0.2}
 local function channels(n) return mobile.divisible(n * cfg.width) end

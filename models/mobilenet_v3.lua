@@ -1,5 +1,5 @@
 -- mobilenet_v3.lua: MobileNetV3 (Howard et al. 2019): --set kind=large (5.48 M parameters, 0.22
--- GMAC per image at 224x224) or kind=small (2.54 M, 0.06 GMAC). Names as torchvision's
+-- GMAC per image at 224x224) or kind=small (2.54 M, 0.06 GMAC). Names as in torchvision's
 -- mobilenet_v3_large and mobilenet_v3_small.
 local nn, mobile, classifier = require "nn", require "mobile", require "classifier"
 local cfg = classifier.settings{kind = "large", dropout = 0.2}

@@ -1,5 +1,5 @@
 -- resnet.lua: the ResNet family (He et al. 2015, Xie et al. 2016, Zagoruyko 2016), names and shapes
--- as torchvision's.
+-- as in torchvision.
 local nn, classifier = require "nn", require "classifier"
 
 local function conv3x3(x, name, out, stride)
@@ -22,10 +22,9 @@ local function stem(x, width)
           :batch_norm2d("bn1"):relu():max_pool2d{kernel = 3, stride = 2, pad = 1}
 end
 
--- Four stages, as many blocks in each as blocks says; from the second on each halves the size and
--- doubles the width. With o.dilated the last two keep the size: their 3x3 convolutions look at
--- pixels 2 and 4 apart instead. o.block: basic_block, or another of its arguments and the distance
--- of the pixels.
+-- Four stages with blocks[i] blocks each; from the second on each halves the size and doubles the
+-- width. With o.dilated the last two keep the size: their 3x3 convolutions have dilation 2 and 4
+-- instead. o.block: basic_block, or another function with its arguments and a dilation.
 local function stages(x, blocks, width, o)
   local block, dilation = o.block or basic_block, 1
   for stage, count in ipairs(blocks) do
@@ -42,9 +41,9 @@ local function stages(x, blocks, width, o)
   return x
 end
 
--- build(blocks, o): blocks per stage, as in {2, 2, 2, 2}; o: options of stages.
+-- build(blocks, o): blocks per stage, for example {2, 2, 2, 2}; o: options of stages.
 local function build(blocks, o)
-  -- small pictures, as those of CIFAR-10, which training has by default, keep their size at first
+  -- small images, like those of CIFAR-10, the default in training, keep their size at first
   local pictures = nn.config{size = nn.trains() and 32 or 224}.size
   local kind = nn.config{stem = nn.trains() and pictures < 64 and "cifar" or "imagenet"}.stem
   local cifar = kind == "cifar"

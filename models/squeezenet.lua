@@ -1,9 +1,9 @@
 -- squeezenet.lua: SqueezeNet 1.1 (Iandola et al. 2016): 1.24 M parameters, 0.35 GMAC per image at
--- 224x224. Names and shapes as torchvision's squeezenet1_1.
+-- 224x224. Names and shapes as in torchvision's squeezenet1_1.
 local nn, classifier = require "nn", require "classifier"
 local cfg = classifier.settings{dropout = 0.5}
 
--- Few channels, of which 1x1 and 3x3 convolutions make many.
+-- Squeezes to few channels, and expands them by 1x1 and 3x3 convolutions.
 local function fire(x, squeezed, out)
   x = x:conv2d("squeeze", {out = squeezed, kernel = 1}):relu()
   return nn.concat{x:conv2d("expand1x1", {out = out, kernel = 1}):relu(),

@@ -1,4 +1,4 @@
--- transformer.lua: what the models of transformers share.
+-- transformer.lua: common parts of transformer models.
 local nn = require "nn"
 
 -- The settings of one of some sizes, {name, settings} each, which --set size=NAME chooses; the
@@ -30,14 +30,14 @@ local function join_heads(x)
   return x:permute{1, 3, 2, 4}:reshape{d[1], d[3], d[2] * d[4]}
 end
 
--- ---- text: states hold the tokens, and keys and values of all but the last ----------------------
+-- ---- text generation: states hold the tokens, and keys and values of all but the last -----------
 
--- Entries that write text, a token a step, on the states `count` (of tokens), `tokens` (batch,
--- positions), and `keys` and `values` of each layer: `prompt` reads input_ids (batch, tokens),
--- `next` the token before. m: batch, tokens, positions, vocab; heads of keys, and the size `head`
--- of each; decode(ids, positions, attend): the logits (batch, n, vocab) of ids (batch, n) at
--- positions (n), whose heads attend(q, k, v) lets see each other.
--- Settings: temperature, 0 for the most likely token; top_k, 0 to draw of all; seed.
+-- Entries that generate text, one token per step, with the states `count` (of tokens), `tokens`
+-- (batch, positions), and `keys` and `values` of each layer: `prompt` reads input_ids (batch,
+-- tokens), `next` the previous token. m: batch, tokens, positions, vocab; heads of keys, and the
+-- size `head` of each; decode(ids, positions, attend): the logits (batch, n, vocab) of ids (batch,
+-- n) at positions (n), with attention by attend(q, k, v). Settings: temperature, 0 for the most
+-- likely token; top_k, 0 to sample from all; seed.
 local function writes_text(m)
   local B, N, P = m.batch, m.tokens, m.positions
   local own = nn.config{temperature = 0.0, top_k = 0, seed = 0}
@@ -48,17 +48,17 @@ local function writes_text(m)
     error("top_k is from 1 to vocab, or 0: all tokens", 2)
   end
   if own.top_k > 0 and own.temperature == 0 then
-    error("top_k wants a temperature above 0: at 0 no token is drawn", 2)
+    error("top_k needs a temperature above 0 (at 0 the most likely token is taken)", 2)
   end
-  -- How many tokens there are: one more is asked for than fit in a context that is full.
+  -- Number of tokens. One more than P, requested in a full context, is an error (`beyond`).
   local full = "the context of " .. P .. " tokens is full, no token follows them"
   local count = nn.state("count", {1}, {dtype = "i32", init = 1, below = P + 1, beyond = full})
   local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
   local function cache(name) return nn.state(name, {B, m.heads, P, m.head}, {dtype = "auto"}) end
 
-  -- The next token of logits (B, vocab), the position-th of the text: the most likely one, or drawn
-  -- from the `top_k` most likely at `temperature` (by the largest sum of a logit and a Gumbel
-  -- variate).
+  -- The next token from logits (B, vocab), at index `position` of the text: the most likely one, or
+  -- sampled from the `top_k` most likely at `temperature` (by the largest sum of a logit and a
+  -- Gumbel variate).
   local function choose(logits, position)
     if own.temperature == 0 then return logits:argmax(2) end
     local x = logits * (1 / own.temperature)
@@ -70,8 +70,8 @@ local function writes_text(m)
     return (x - (-nn.max(u, 2^-25):log()):log()):argmax(2) -- u is 0 to 1 - 2^-24: all are finite
   end
 
-  -- The token after `last`, which counts from 0, and at most how many there are then; nothing is
-  -- written beyond the last position.
+  -- Appends the token after `last` (an index from 0); `most` bounds the number of tokens then;
+  -- nothing is written beyond the last position.
   local function append(name, logits, last, written, most)
     local next_token = choose(logits, last)
     local place = nn.index({1, P}, 2)
@@ -92,7 +92,7 @@ local function writes_text(m)
     local logits = m.decode(ids, nn.index({N}, 1), attend)
     local written = N == P and ids or nn.concat({ids, nn.slice(tokens, 2, N + 1, P)}, 2)
     append("first_token", nn.slice(logits, 2, N, N):reshape{B, m.vocab},
-           nn.index({1}, 1) + (N - 1), written, P) -- behind a prompt of P tokens it is told alone
+           nn.index({1}, 1) + (N - 1), written, P) -- after a prompt of P tokens it is only output
   end)
 
   nn.entry("next", function() -- one token more

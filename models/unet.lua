@@ -1,6 +1,6 @@
--- unet.lua: U-Net (Ronneberger et al. 2015): down to a small picture of many channels, and up
--- again; on the way up each level also reads what the same level made on the way down. Logits of a
--- class for each pixel.
+-- unet.lua: U-Net (Ronneberger et al. 2015): an encoder to a small image of many channels, and a
+-- decoder, each level of which also reads the encoder's output at its size. Logits of a class for
+-- each pixel.
 local nn = require "nn"
 local cfg = nn.config{batch = 1, size = 128, channels = 3, classes = 2, width = 32, levels = 4}
 assert(cfg.size % (1 << cfg.levels) == 0, "size is a multiple of 2^levels")
@@ -13,8 +13,8 @@ local function twice(x, out)
   return x
 end
 
--- Level 0 is the picture's own size. Between twice on the way down and twice on the way up lie the
--- levels below.
+-- Level 0 has the image's size. Two convolutions on the way down, the levels below, two on the way
+-- up.
 local function level(x, depth)
   local width = cfg.width << depth
   local down = nn.scope("down" .. depth, twice, x, width)

@@ -1,6 +1,6 @@
--- vgg16.lua: VGG-16 (Simonyan and Zisserman 2014): 3x3 convolutions and nothing else before three
--- linear layers; 138.36 M parameters, 15.47 GMAC per image at 224x224. Names and shapes as
--- torchvision's vgg16, with --set batch_norm=true as its vgg16_bn.
+-- vgg16.lua: VGG-16 (Simonyan and Zisserman 2014): only 3x3 convolutions, then three linear layers;
+-- 138.36 M parameters, 15.47 GMAC per image at 224x224. Names and shapes as in torchvision's vgg16,
+-- with --set batch_norm=true as in its vgg16_bn.
 local nn, classifier = require "nn", require "classifier"
 local cfg = classifier.settings{batch_norm = false, width = 64, hidden = 4096, dropout = 0.5}
 

@@ -1,5 +1,5 @@
--- vit.lua: the Vision Transformer (Dosovitskiy et al. 2020), names and shapes as torchvision's
--- state dicts have them: --set size=b_16 takes the weights of vit_b_16.
+-- vit.lua: the Vision Transformer (Dosovitskiy et al. 2020), names and shapes as in torchvision's
+-- state dicts: --set size=b_16 fits the weights of vit_b_16.
 local nn, transformer, classifier = require "nn", require "transformer", require "classifier"
 local run = nn.config{batch = nn.trains() and 128 or 1, augment = true}
 local cfg = transformer.sizes{
@@ -12,7 +12,7 @@ local cfg = transformer.sizes{
             classes = 1000}},
 }
 local C, eps = cfg.width, {eps = 1e-6}
-assert(cfg.patch > 0 and cfg.image % cfg.patch == 0, "image wants to be a multiple of patch")
+assert(cfg.patch > 0 and cfg.image % cfg.patch == 0, "image must be a multiple of patch")
 local side = cfg.image // cfg.patch
 
 local function self_attention(x)
@@ -29,13 +29,12 @@ local function encoder_layer(x)
   return x + nn.scope("mlp", mlp, x:layer_norm("ln_2", eps))
 end
 
-local function encoder(x) -- to the class token alone
+local function encoder(x) -- returns only the class token
   for i = 0, cfg.layers - 1 do x = nn.scope("layers.encoder_layer_" .. i, encoder_layer, x) end
   return nn.slice(x, 2, 1, 1):layer_norm("ln", eps)
 end
 
--- The class token stands before the patches: its row of x is 0 until it is added with the
--- positions.
+-- The class token is before the patches: its row of x is 0 until it is added with the positions.
 local function network(x)
   local class = nn.param("class_token", {1, 1, C}, {"normal", 0, 0.02})
   local places = nn.param("encoder.pos_embedding", {1, side * side + 1, C}, {"normal", 0, 0.02})

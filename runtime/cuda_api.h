@@ -1,8 +1,8 @@
-// cuda_api.h: the types of the CUDA driver API and of NVRTC that cuda_api.def speaks in.
+// cuda_api.h: the types of the CUDA driver API and NVRTC that cuda_api.def uses.
 //
 // ABI-equal to cuda.h and nvrtc.h of CUDA 12 and 13 (tests/sim/test_abi.c compares every constant
 // and struct with them), so that nngen builds without CUDA and links to no CUDA library. Names are
-// NVIDIA's, as a reader who knows the driver API expects; only what nngen uses is here.
+// NVIDIA's; only types that nngen uses are here.
 #ifndef NNGEN_CUDA_API_H
 #define NNGEN_CUDA_API_H
 

@@ -1,4 +1,4 @@
-// cuda_errors.h: the results of driver calls and of NVRTC's, with what the driver says of each.
+// cuda_errors.h: the error codes of the driver API and NVRTC, with the driver's descriptions.
 //
 // Part of cuda_api.h, which says where the names and numbers are from.
 #ifndef NNGEN_CUDA_ERRORS_H

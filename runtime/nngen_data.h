@@ -1,7 +1,7 @@
 // nngen_data.h: files that go in and out of a model: weights, arrays, pictures, data sets, logs.
 //
 // The part of the runtime's public C API that needs no device; nngen_runtime.h includes it, and
-// says what holds for both. Each group carries the name of the file that implements it.
+// describes rules common to both. Each group is named after the file that implements it.
 #ifndef NNGEN_DATA_FILES_H
 #define NNGEN_DATA_FILES_H
 
@@ -13,7 +13,7 @@ extern "C" {
 
 // ---- file.c: folders -------------------------------------------------------------------------
 
-// Makes the folders that a path lies in, as far as they are not there. False: errno says why.
+// Creates the missing parent folders of a path. False on failure; errno says why.
 bool file_make_parents(const char *path, unsigned mode);
 
 // ---- weights.c: safetensors ------------------------------------------------------------------
@@ -49,14 +49,14 @@ typedef struct Npy {
   int rank;
   int64_t shape[PlanMaxRank];
   int64_t count;
-  float *values; // row-major, whatever the file's order and dtype
-  double *exact; // the same of a file of integers, booleans or doubles; else null
+  float *values; // row-major and float, in any order and dtype of the file
+  double *exact; // the values as doubles if the file holds integers, booleans or doubles; else NULL
   bool integers; // the file holds integers or booleans
 } Npy;
 
 int npy_read(const char *path, Npy *npy, Error *err);
 int npy_write(const char *path, const float *values, int rank, const int64_t *shape, Error *err);
-// The same of a tensor's stored form, row-major; f16 stays f16, bf16 is no dtype of NumPy's.
+// Writes a tensor's stored form, row-major; f16 stays f16; bf16 fails: NumPy has no such dtype.
 int npy_write_stored(const char *path, Dtype dtype, const void *stored, int rank,
                      const int64_t *shape, Error *err);
 void npy_free(Npy *npy);
@@ -89,7 +89,7 @@ int labels_read(const char *path, Labels *labels, Error *err); // a label per li
 void labels_free(Labels *labels);
 int labels_top(const float *scores, int count, int k, int *indices); // returns min(k, count)
 
-// A picture that looks like a photograph, always the same: light, objects, texture, noise.
+// A generated picture with the look of a photograph: light, objects, texture, noise; deterministic.
 int photo_make(int width, int height, uint64_t seed, Image *image, Error *err);
 
 // ---- dataset.c: pictures with labels ----------------------------------------------------------
@@ -100,8 +100,8 @@ typedef enum DatasetSplit { DatasetTrain, DatasetTest } DatasetSplit;
 
 typedef struct DatasetOptions {
   DatasetSplit split;
-  int64_t shape[3]; // channels, height, width that the model wants; all 0: what the data set has
-  int classes;      // that the model has; 0: not known. A label not below it is an error
+  int64_t shape[3]; // channels, height, width that the model expects; all 0: the data set's
+  int classes;      // of the model; 0: unknown. Labels must be below it
   uint64_t seed;    // of "synthetic"
   int64_t count;    // pictures of "synthetic"; 0: 2048 for training, 512 for the test
 } DatasetOptions;
@@ -113,7 +113,7 @@ typedef struct DatasetOptions {
 // - train_images.npy, train_labels.npy, test_images.npy, test_labels.npy: images u8 (N, C, H, W) or
 //   (N, H, W), labels (N) of any integer type;
 // - train/CLASS/*.png and test/CLASS/*.png (or val/): classes by name; a PNG of another size is
-//   resized to the model's, and made grey for a model of one channel.
+//   resized to the model's size, and converted to grey for a model of one channel.
 // Errors: ExitBadInput, naming the file and the record.
 int dataset_open(const char *path, const DatasetOptions *options, Dataset **dataset, Error *err);
 int64_t dataset_count(const Dataset *dataset);
@@ -125,7 +125,7 @@ typedef struct Scaling { // pictures that are read in another size than theirs
   bool others;       // there are other sizes
 } Scaling;
 Scaling dataset_scaling(const Dataset *dataset);
-typedef struct Ignored { // files beside the pictures that are none, or of no class
+typedef struct Ignored { // files that are not pictures, or of no class
   int64_t count;
   const char *first; // its path, or NULL
 } Ignored;
@@ -133,7 +133,7 @@ Ignored dataset_ignored(const Dataset *dataset);
 int dataset_classes(const Dataset *dataset); // npy, which does not say: the model's, if known
 const char *dataset_class_name(const Dataset *dataset, int label); // or NULL
 const char *dataset_kind(const Dataset *dataset); // "CIFAR-10", "PNG folders", "npy", ...
-// One picture, channels first, and its label. Any thread.
+// One picture, channels first, and its label. May be called from any thread.
 int dataset_read(const Dataset *dataset, int64_t index, uint8_t *image, int32_t *label, Error *err);
 void dataset_close(Dataset *dataset);
 
@@ -147,10 +147,10 @@ typedef struct LoaderOptions {
   int batch;
   int threads; // at most LoaderMaxThreads; 0: 2
   bool train;
-  uint64_t seed; // of the shuffle: the order of an epoch depends on seed and epoch alone
-  int64_t first; // batches already used, over all epochs: where to go on
+  uint64_t seed; // of the shuffle; the order of an epoch depends only on seed and epoch
+  int64_t first; // batches already used, over all epochs; where a resumed run continues
   void *(*take)(void *user, size_t bytes); // memory for batches, pinned perhaps; NULL: from malloc
-  void (*give)(void *user, void *memory);  // takes it back
+  void (*give)(void *user, void *memory);  // frees it
   void *user;
 } LoaderOptions;
 
@@ -166,8 +166,8 @@ typedef struct Loader Loader;
 // `dataset` must outlive the loader. Errors: in training, a data set smaller than a batch.
 int loader_open(const Dataset *dataset, const LoaderOptions *options, Loader **loader, Error *err);
 int64_t loader_batches(const Loader *loader); // of an epoch
-// The batch is valid until the next call; meanwhile the next one is read. *end: there is none. An
-// error comes again at each call. One thread at a time.
+// The batch is valid until the next call; the next one is read in the background. *end: no batch is
+// left. An error is returned again by each call. One thread at a time.
 int loader_next(Loader *loader, Batch *batch, bool *end, Error *err);
 void loader_close(Loader *loader);
 
@@ -178,11 +178,11 @@ void loader_close(Loader *loader);
 // the header says; so no key of `metadata` may begin with "xxh3". One writer at a time.
 int checkpoint_write(const char *path, const WeightTensor *tensors, int ntensors,
                   const char *const *metadata, Error *err);
-// Opens a checkpoint whose checksums are all right: `path`, or when it is missing or damaged,
-// PATH.previous; then *fell_back says why and what it took (to be freed), else it is NULL.
+// Opens a checkpoint and verifies its checksums: `path`, or if it is missing or damaged,
+// PATH.previous; then *fell_back says why and what was opened (to be freed), else it is NULL.
 int checkpoint_open(const char *path, Weights **weights, char **fell_back, Error *err);
 
-// ---- runlog.c, events.c: what a training run tells --------------------------------------------
+// ---- runlog.c, events.c: logs of a training run ----------------------------------------------
 
 typedef struct RunLog RunLog;
 
@@ -191,12 +191,12 @@ typedef struct LogValue {
   double value;
 } LogValue;
 
-// Opens FOLDER/log.jsonl, made anew or (`append`) gone on with, and if asked a new
-// FOLDER/events.out.tfevents.<time>.<host>. Makes the folder when its parent is there.
+// Opens FOLDER/log.jsonl, new or (`append`) continued, and if asked a new
+// FOLDER/events.out.tfevents.<time>.<host>. Creates the folder if its parent exists.
 int runlog_open(const char *folder, bool append, bool tensorboard, RunLog **log, Error *err);
-// A line {"step":1,"loss":2.5,"epoch":1}: numbers of 15 digits, whole ones without a point, null
-// for what is not finite; scalars of the same names for TensorBoard. On an error, a full disk say,
-// no part of a line stays.
+// Appends a line {"step":1,"loss":2.5,"epoch":1}: numbers have 15 digits, whole ones no point,
+// non-finite ones are null; and scalars of the same names for TensorBoard. On an error, for example
+// a full disk, no part of the line remains.
 int runlog_write(RunLog *log, int64_t step, const LogValue *values, int count, Error *err);
 // Drops the lines of steps after `step`, which a run resumed from there repeats.
 int runlog_cut(RunLog *log, int64_t step, Error *err);
@@ -205,7 +205,7 @@ void runlog_close(RunLog *log);
 // ---- picture.c --------------------------------------------------------------------------------
 
 typedef struct PictureRow {
-  const uint8_t *planes; // of the pictures of a row, one behind the other
+  const uint8_t *planes; // of the pictures of a row, consecutive
   int64_t shape[3];      // of each: channels (1 or 3), height, width
 } PictureRow;
 

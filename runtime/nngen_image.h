@@ -1,6 +1,6 @@
-// nngen_image.h: CUDA text to images that other programs load: machine code for several GPUs and
-// PTX in one fat binary. Needs NVRTC, no device. A part of the runtime's public C API, with the
-// rules of nngen_runtime.h.
+// nngen_image.h: compiles CUDA source to images that other programs load: machine code for several
+// GPUs and PTX in one fat binary. Needs NVRTC, no device. Part of the runtime's public C API, with
+// the rules of nngen_runtime.h.
 #ifndef NNGEN_IMAGE_H
 #define NNGEN_IMAGE_H
 
@@ -12,13 +12,13 @@ extern "C" {
 
 // ---- image.c -----------------------------------------------------------------------------------
 
-// Which kernels of the plan are one program but for names: same[i] is the first of them, i itself
-// where there is none before it. Needs no toolkit.
+// Finds kernels of the plan that differ only in names: same[i] is the first kernel with the program
+// of kernel i (i itself if none is before it). Needs no toolkit.
 int image_twins(const Plan *plan, int *same, Error *err);
 
-// Compiles `source` (no header of its own is found) for every architecture, "sm_90a", or
-// "compute_80" for PTX, and makes a fat binary of them (malloc). `file`: for messages. Of the
-// options: cuda_path, cache_dir, progress, log. Errors: those of jit_compile.
+// Compiles `source`, which includes no headers, for every architecture ("sm_90a", or "compute_80"
+// for PTX) and packs the images into a fat binary (malloc). `file`: its name in messages. Options
+// used: cuda_path, cache_dir, progress, log. Errors: those of jit_compile.
 int image_build(const char *source, const char *file, const char *const *archs, int narchs,
                 const JitOptions *options, void **bytes, size_t *size, Error *err);
 
@@ -30,8 +30,8 @@ typedef struct FatImage {
   size_t size;
 } FatImage;
 
-// The fat binary of the images (malloc), as NVIDIA's `fatbinary --compress=false` writes it.
-// Errors: ExitNoToolchain: an image is not what its architecture says.
+// Packs images into a fat binary (malloc), like NVIDIA's `fatbinary --compress=false`. Errors:
+// ExitNoToolchain if an image does not match its architecture.
 int fatbin_make(const FatImage *images, int count, void **bytes, size_t *size, Error *err);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 // plan.c: a Plan as JSON, written and read.
 //
 // Every struct of plan.h has one table of its fields; the same tables write, read and free, so the
-// two directions cannot drift apart. What is read is untrusted: the types, enums and array lengths
-// are checked here, everything that joins fields is checked by plan_check.
+// two directions cannot diverge. A plan that is read is untrusted: types, enums and array lengths
+// are checked here, relations between fields by plan_check.
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,16 +16,16 @@ enum { FormatVersion = 1 };
 
 typedef enum FieldKind {
   FieldText,
-  FieldMaybeText, // left out where it is null
+  FieldMaybeText, // omitted if NULL
   FieldInt,
   FieldInt64,
   FieldReal,
   FieldBool,
   FieldEnum,   // an int, one of `names`
   FieldInts,   // int[], as many as the member at count_offset says, or 3
-  FieldInt64s, // int64_t[], the same
+  FieldInt64s, // int64_t[]
   FieldStructs, // pointer to an array of structs, its length (an int) at count_offset
-  FieldMaybeStruct // pointer to a struct, left out where it is null
+  FieldMaybeStruct // pointer to a struct, omitted if NULL
 } FieldKind;
 
 typedef struct Field {
@@ -34,10 +34,10 @@ typedef struct Field {
   size_t offset, count_offset;
   const char *const *names;   // FieldEnum
   const struct Field *fields; // FieldStructs, FieldMaybeStruct
-  size_t size;                // FieldStructs, FieldMaybeStruct: of one
+  size_t size;                // size of one struct
 } Field;
 
-// count_offset of grid, block and cluster; no count member stands at offset 0
+// count_offset of grid, block and cluster; no count member is at offset 0
 enum { CountIsThree = 0 };
 
 #define FIELD(type, member, kind)                                                                  \
@@ -239,7 +239,7 @@ static int read_enum(Reader *reader, const Field *field, json_t *value, int *out
   const char *text = json_string_value(value);
   for (int i = 0; text && field->names[i]; i++)
     if (!strcmp(text, field->names[i])) return *out = i, ExitOk;
-  return wrong(reader, "a known word");
+  return wrong(reader, "a known name");
 }
 
 static int read_structs(Reader *reader, const Field *field, json_t *list, void *record) {
@@ -263,7 +263,7 @@ static int read_ints(Reader *reader, const Field *field, json_t *list, void *rec
   char *at = (char *)record + field->offset;
   if (count < 0 || count > PlanMaxRank) return wrong(reader, "a rank from 0 to 8");
   if (!json_is_array(list) || json_array_size(list) != (size_t)count)
-    return wrong(reader, "as many numbers as the rank says");
+    return wrong(reader, "one number per dimension");
   bool wide = field->kind == FieldInt64s;
   for (int i = 0; i < count; i++) {
     int64_t number = 0;

@@ -1,4 +1,4 @@
-// plan.h: the Plan, the wall between the compiler (gen) and the runtime.
+// plan.h: the Plan, the interface between the compiler (gen) and the runtime.
 //
 // gen makes one Plan per model and lowering; the runtime loads it on a device and runs its entries.
 // A Plan is plain data: it owns its strings and arrays, refers to nothing outside itself (kernel
@@ -30,7 +30,7 @@ enum ExitCode {
 
 // What went wrong, for the user: what, where, why, and what to do next.
 typedef struct Error {
-  int code;           // an ExitCode; ExitOk while nothing has failed
+  int code;           // an ExitCode; ExitOk if no error has occurred
   char message[4096]; // UTF-8, may hold several lines, no trailing newline
 } Error;
 
@@ -62,7 +62,7 @@ typedef enum Space {
   SpaceInit    // only while the entry `init` runs: parameters as the weights file has them
 } Space;
 
-// A state is a value that lives across runs; entries read it and write it anew.
+// A state is a value that persists across runs; entries read it and rewrite it.
 typedef enum Role { RoleInput, RoleOutput, RoleParam, RoleTemp, RoleState } Role;
 
 // How a parameter is filled when no weights file names it. Seeded by (plan seed, parameter name).
@@ -90,8 +90,8 @@ typedef struct PlanScalar {
   double value; // exact in dtype
 } PlanScalar;
 
-// A tensor map: how bulk copies of sm_90 and later see a tensor, and the box that one copy moves.
-// The kernel's parameter is `const __grid_constant__ CUtensorMap`. Dimensions innermost first.
+// A tensor map: layout of a tensor for bulk copies of sm_90 and later, and the box of one copy. The
+// kernel's parameter is `const __grid_constant__ CUtensorMap`. Dimensions innermost first.
 typedef struct PlanMap {
   int64_t offset;              // bytes from the tensor's first element to the map's
   int swizzle;                 // bytes: 0 (none), 32, 64, 128
@@ -109,19 +109,19 @@ typedef struct PlanArg {
   PlanMap *map;       // the parameter is a tensor map; null: the tensor's device address
 } PlanArg;
 
-// What a launch asks for besides grid, block and shared memory.
+// Launch attributes besides grid, block and shared memory.
 typedef struct PlanAttributes {
-  int cluster[3]; // blocks of a cluster, which divide the grid; 1 1 1: none
+  int cluster[3]; // blocks per cluster, which divide the grid; 1 1 1 if no cluster
   bool early;     // it may begin before the launch before it ended (programmatic stream
-                  // serialization), and waits itself, by griddepcontrol.wait
+                  // serialization), and waits by griddepcontrol.wait
 } PlanAttributes;
 
 typedef struct PlanKernel {
   char *name;     // the kernel's symbol, and its place in the model: resnet18__layer1_0_conv1_relu
-  char *layer;    // the same for people and NVTX: layer1.0.conv1
+  char *layer;    // layer name for people and NVTX: layer1.0.conv1
   char *ops;      // the ops it fuses: "conv2d+add+relu"
   char *class_name; // op class of its anchor: map, reduce, rowwise, window, contract, ...
-  char *tile;     // the schedule in a word: "128x64x32 x3"
+  char *tile;     // short form of the schedule: "128x64x32 x3"
   char *source;   // CUDA C++; includes only the plan's headers
   char *names;    // its identifiers that are named after layers, blanks between: any others would
                   // do, so kernels that differ in these (and in `name`) alone are compiled once
@@ -134,7 +134,7 @@ typedef struct PlanKernel {
   int64_t bytes_read, bytes_written; // planned DRAM traffic per launch: each tensor once
   PlanArg *args;
   int nargs;
-  PlanAttributes *attributes; // null: none
+  PlanAttributes *attributes; // or NULL
 } PlanKernel;
 
 typedef enum StepKind { StepLaunch, StepCopy, StepMemset, StepLibrary, StepHost } StepKind;
@@ -159,8 +159,8 @@ typedef struct PlanHeader {
 typedef struct Plan {
   char *model;    // "resnet18"
   char *lowering; // fused, unfused, baseline
-  char *dtype;    // what the user asked for: fp32, tf32, fp16, bf16
-  char *arch;     // what it was scheduled for: sm_90a
+  char *dtype;    // requested by the user: fp32, tf32, fp16, bf16
+  char *arch;     // architecture that it was scheduled for: sm_90a
   int64_t static_bytes, arena_bytes, init_bytes;
   int64_t arena_bound; // lower bound of arena_bytes: the most bytes alive at one time
   PlanTensor *tensors;
@@ -182,11 +182,11 @@ int plan_read(Plan **plan, const char *text, size_t length, Error *err);
 
 void plan_free(Plan *plan);
 
-// Does a step of `entry` write the tensor? Outputs that neither the entry that ran nor `init`
-// writes hold nothing.
+// True if a step of `entry` writes the tensor. Outputs written neither by the entry that ran nor by
+// `init` have no value.
 bool plan_writes(const Plan *plan, const PlanEntry *entry, int tensor);
 
-// plan_check.c: everything the runtime relies on; load_plan and plan_read ask it. Errors:
+// plan_check.c: checks everything the runtime relies on; called by load_plan and plan_read. Errors:
 // ExitBadInput, naming the field.
 int plan_check(const Plan *plan, Error *err);
 

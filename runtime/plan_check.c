@@ -20,7 +20,7 @@ enum {
   MaxSmem = 256 * 1024,     // no GPU has more shared memory per block
   MaxParamBytes = 4096,     // of a kernel's parameters: 8 for each, 128 for a tensor map
   MaxBox = 256,             // elements along a dimension of a tensor map's box
-  MaxCluster = 8,           // blocks of a cluster that every sm_90 takes
+  MaxCluster = 8,           // largest portable cluster of sm_90
   Align = 256               // of tensors in their space
 };
 static const int64_t kMaxSpace = (int64_t)1 << 46; // 64 TiB: sums of sizes cannot overflow
@@ -194,7 +194,7 @@ static bool is_number_of(const PlanScalar *scalar) {
   }
 }
 
-// What cuTensorMapEncodeTiled asks for, and that no copy leaves the tensor.
+// True if cuTensorMapEncodeTiled accepts the map, and no copy leaves the tensor.
 static bool is_map_of(const PlanTensor *tensor, const PlanMap *map) {
   int64_t size = (int64_t)dtype_size(tensor->dtype), end = map->offset + size;
   if (map->offset < 0 || map->offset % 16 || map->offset > tensor->bytes - size) return false;
@@ -217,7 +217,7 @@ static int check_arg(const Plan *plan, const PlanArg *arg, int index, int i, Err
   if (arg->scalar && (arg->map || arg->written || arg->tensor != -1))
     FAIL("kernels[%d]: args[%d] is a scalar and something else", index, i);
   if (arg->scalar && !is_number_of(arg->scalar))
-    FAIL("kernels[%d]: args[%d].scalar is no f32, f64, i32 or i64", index, i);
+    FAIL("kernels[%d]: args[%d].scalar is not f32, f64, i32 or i64", index, i);
   if (arg->scalar) return ExitOk;
   if (arg->tensor < 0 || arg->tensor >= plan->ntensors)
     FAIL("kernels[%d]: args[%d].tensor = %d is not a tensor", index, i, arg->tensor);
@@ -239,7 +239,7 @@ static int check_args(const Plan *plan, const PlanKernel *kernel, int index, Err
   return rc;
 }
 
-// A kernel may stand in the plan again, for other tensors: same name, same program.
+// A plan may contain a kernel again for other tensors: same name, same program.
 static bool has_twin(const Plan *plan, int index) {
   const PlanKernel *kernel = &plan->kernels[index];
   for (int i = 0; i < index; i++)
@@ -264,7 +264,7 @@ static int check_kernel(const Plan *plan, int index, Names *names, Error *err) {
   return rc ? rc : check_args(plan, kernel, index, err);
 }
 
-// SpaceInit is gone after `init`: nothing else may touch it.
+// SpaceInit is freed after `init`: only `init` may use it.
 static bool may_use(const Plan *plan, const PlanEntry *entry, int tensor) {
   return tensor >= 0 && tensor < plan->ntensors &&
          (plan->tensors[tensor].space != SpaceInit || !strcmp(entry->name, "init"));

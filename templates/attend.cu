@@ -18,34 +18,35 @@
 #include "lib/reduce.cuh"
 //@ end
 
-// out[m] = factor[m] * sum over keys of exp(score(m, key)) * v[key]; scores are never in memory.
-constexpr int kM = $(k.m), kN = $(k.n);  // rows of queries and elements of a value, of each batch
+// out[m] = factor[m] * sum over keys of exp(score(m, key)) * v[key]; scores are not stored.
+constexpr int kM = $(k.m), kN = $(k.n);  // per batch: query rows; elements of a value row
 constexpr int kKeys = $(k.keys), kDepth = $(k.depth);
 constexpr int kTileM = $(k.tile_m), kTileKeys = $(k.tile_keys);
-constexpr int kWarpM = $(k.warp_m);  // rows of a warp
+constexpr int kWarpM = $(k.warp_m);  // rows per warp
 constexpr int kTilesM = (kM + kTileM - 1) / kTileM,
               kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
 //@ if k.splits > 1 then
-constexpr int kSplits = $(k.splits);  // parts of the keys, each a block's
-constexpr int kPartGroup = $(k.part_group);  // of these, that one block joins
-constexpr int kRows = kM < kTileM ? kM : kTileM;  // of a tile that there are
+constexpr int kSplits = $(k.splits);  // split-KV: segments of the keys, one per block
+constexpr int kPartGroup = $(k.part_group);  // segments that one block joins
+constexpr int kRows = kM < kTileM ? kM : kTileM;  // rows of a tile that exist
 //@ end
 //@ if k.loaders then
-constexpr int kThreads = $(k.threads - k.loaders);  // that compute
-constexpr int kLoaders = $(k.loaders);  // and, behind them, that load
-constexpr int kJobs = $(k.jobs);  // tiles of rows, of all batches
-constexpr int kPlaces = $(k.places);  // for rows of queries: of this job, of the next
+constexpr int kThreads = $(k.threads - k.loaders);  // consumer threads
+constexpr int kLoaders = $(k.loaders);  // producer threads, numbered after the consumers
+constexpr int kJobs = $(k.jobs);  // tiles of query rows over all batches
+constexpr int kPlaces = $(k.places);  // buffers for query rows: of this job and of the next
 constexpr int kLoaderRegisters = $(k.loader_registers), kRegisters = $(k.registers);
 //@ else
 constexpr int kThreads = $(k.threads);
 //@ end
 constexpr int kBlocksPerSm = $(k.blocks);
-constexpr float kScale = $(k.scale), kLog2e = 1.4426950408889634f;  // of what `score` gives
-constexpr int kSlack = $((k.weighing or k.counted) and 0 or 8);  // a power is at most 2 to this
+constexpr float kScale = $(k.scale), kLog2e = 1.4426950408889634f;  // kScale: of `score`
+// log2 of the largest exponential that is kept before the row is rescaled.
+constexpr int kSlack = $((k.weighing or k.counted) and 0 or 8);
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
-constexpr int kParts = $(k.parts), kPartKeys = kTileKeys / kParts;  // of a tile
+constexpr int kParts = $(k.parts), kPartKeys = kTileKeys / kParts;  // per tile of keys
 //@ if k.loaders then
 using Unit = $(k.prefix)Unit<kTileM, kTileKeys, $(k.most_held)>;
 //@ else
@@ -70,7 +71,7 @@ struct Smem {
   int job[kPlaces];
 //@ if k.masking then
   int ahead[2];
-  // A bit for each tile, of this job and the next.
+  // One bit per tile of keys, for this job and the next.
   unsigned live[2][(kTilesKeys + kWarp - 1) / kWarp], plain[2][(kTilesKeys + kWarp - 1) / kWarp];
 //@ end
 //@ else
@@ -88,7 +89,7 @@ struct Smem {
   bool last;
 //@ end
 //@ if k.masking then
-  // A bit for each tile.
+  // One bit per tile of keys.
   unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];
 //@ end
 //@ end
@@ -113,7 +114,7 @@ $(k.params)) {
 //@ if k.descends then tile = "(kTilesM - 1 - " .. tile .. ")" end
   const int batch = $(block) / kTilesM, m0 = $(tile) * kTileM;
 //@ end
-  const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
+  const int row0 = threadIdx.x / kWarp * kWarpM;  // first row of the warp in the tile
 
   auto score = [&](int m, int key, float $(k.product)) {
 $(k.score.decode)
@@ -121,14 +122,14 @@ $(k.score.body)
     return $(k.score.value);
   };
 //@ if k.masking then
-  auto plain_score = [&](int m, int key, float $(k.product)) {  // where all conditions hold
+  auto plain_score = [&](int m, int key, float $(k.product)) {  // in tiles without masked keys
 $(k.plain.decode)
 $(k.plain.body)
     return $(k.plain.value);
   };
 //@ end
 //@ if k.counted then
-  auto counted = [&](int m, int key, float power) {  // what is summed up of it
+  auto counted = [&](int m, int key, float power) {  // its term in the softmax's sum
 $(k.counted.decode)
 $(k.counted.body)
     return $(k.counted.value);
@@ -143,7 +144,7 @@ $(k.weighing.body)
 //@ end
 
 //@ part("parts/heads.cu")
-  // Products of a part of a tile become scores; what the bases of its rows are to be is found.
+  // Applies the score function to one part of a tile and finds the new bases of its rows.
 //@ local is_plain = k.loaders and k.masking and ", bool plain" or ""
   auto rebase = [&](Warp &warp, int tile, int part, Warp::Part &of$(is_plain)) {
     const int m = m0 + row0, key = tile * kTileKeys + part * kPartKeys;
@@ -160,7 +161,7 @@ $(k.weighing.body)
         of.scores, kKeys % kTileKeys - part * kPartKeys, -nn_inf());
     warp.rebase<kSlack>(of, kScale * kLog2e);
   };
-  // Scores become weights.
+  // Turns scores into unnormalised probabilities.
   auto power = [&](Warp &warp, int tile, int part, Warp::Part &of) {
 //@ if k.counted then
     warp.template power<false>(of, kScale * kLog2e);
@@ -189,7 +190,7 @@ $(k.weighing.body)
   warp.settle(kScale * kLog2e);
 //@ part("parts/factor.cu")
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
 //@ if k.splits > 1 then
   warp.states(smem.rows + row0);
   nn_sync();  // the last tile has been read

@@ -38,7 +38,7 @@ struct Smem {
   char a[kStages][kTileM * kRowBytes];
   char b[kStages][kTileN * kRowBytes];
 //@ if k.columns then
-  Columns columns;  // of all tiles of the block
+  Columns columns;  // over all tiles of the block
 //@ end
 //@ end
 //@ if k.taps > 0 then
@@ -61,13 +61,13 @@ $(k.params)) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
 //@ if k.begins then
-  const int job = tid == 0 ? nn_atomic_add(own_first + kNextJob, 1) : 0;  // on its way meanwhile
+  const int job = tid == 0 ? nn_atomic_add(own_first + kNextJob, 1) : 0;  // overlaps with setup
 //@ end
 //@ if k.walks then
-  Place place = place_of(blockIdx.x);  // of the tile that is loaded
+  Place place = place_of(blockIdx.x);  // position of the tile being loaded
   constexpr int first = 0, end = kBlocks;
 //@ else
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -86,7 +86,7 @@ $(k.params)) {
 //@ part("parts/product_sources.cu")
 
 //@ local early = k.begins and k.begins.early
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
 //@ if phased then
@@ -97,16 +97,16 @@ $(k.params)) {
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 //@ end
 //@ if k.walks then
-  int tile = blockIdx.x, ahead = first;  // of which block `ahead` of k is loaded next
+  int tile = blockIdx.x, ahead = first;  // block `ahead` of k of this tile is loaded next
   auto load_next = [&](int stage$(early and ", bool begins = false" or "")) {
-    if (ahead == end) {  // on with the block's next tile
+    if (ahead == end) {  // continue with the next tile of this persistent block
       ahead = 0, tile += gridDim.x;
       if (tile < kTiles) {
         place = place_of(tile);
 //@ if k.taps > 0 then
-        if (kBlocks < kAhead) nn_sync();  // the table has been read: no block of k came between
+        if (kBlocks < kAhead) nn_sync();  // all have read the table; longer loops sync anyway
         smem.rows.write($(k.a.map){}, place.m0, place.batch);
-        nn_sync();  // the table of rows is there
+        nn_sync();  // wait for the row table
 //@ end
         a = $(k.a.source)($(k.a.given));
         b = $(k.b.source)($(k.b.given));
@@ -127,7 +127,7 @@ $(k.params)) {
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 //@ if early then
 
-  // What the rows do not make is loaded while they are made.
+  // The right operand is loaded while the prologue computes rows of the left one.
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage)
     if (ahead + stage < end) b.load(ahead + stage, smem.b[stage]);
@@ -142,21 +142,21 @@ $(k.params)) {
   go_on(own_first);
 //@ end
 //@ local opaque = k.walks and "nn_opaque(end)" or "kBlocks > 2 ? nn_opaque(end) : end"
-  const int past = $(phased and "end;" or opaque .. ";  // unrolled whole, it takes more registers")
+  const int past = $(phased and "end;" or opaque .. ";  // hides the trip count: else unrolled")
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
 //@ if k.in_flight > 0 and (k.full or not phased and k.splits == 1) then
-    nn_assume(first < past);  // else ptxas lets each product wait for the one before
+    nn_assume(first < past);  // without this, ptxas serialises the wgmma instructions
 //@ end
 //@ if k.in_flight == 0 and k.warp_m * k.warp_n >= 56 * 64 then
-#pragma unroll 1  // few blocks of k would be unrolled, for which registers are too few
+#pragma unroll 1  // else short loops are unrolled, and registers do not suffice
 //@ end
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -175,13 +175,13 @@ $(k.params)) {
 //@ if not k.own then
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 //@ end
 //@ if k.splits > 1 then
 
-  // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
+  // Split-K: each block stores its partial tile; the last one adds them and runs the epilogue.
   const int tile_id = batch * kTiles + tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   int *arrived = own_arrived + tile_id * kPartCounts;
@@ -190,28 +190,28 @@ $(k.params)) {
 //@ end
 
 //@ if k.columns then
-//@ local of = k.own and "rows, in columns at hand" or "columns"
+//@ local of = k.own and "rows, in the current columns" or "columns"
   $(k.columns.run) column_runs[kLanes];  // of this thread's $(of)
   clear_all(column_runs);
 //@ end
 //@ if k.own and k.row_states then
-  $(k.row_states.type) row_state;  // of this lane's columns of the row at hand
+  $(k.row_states.type) row_state;  // of this lane's columns of the current row
   clear(row_state);
 //@ end
 //@ if k.walks then
 
-  [[maybe_unused]] int batch = 0;  // of the tile that is written
+  [[maybe_unused]] int batch = 0;  // of the tile being stored
 //@ end
 //@ part("parts/tails.cu")
 //@ local rows, behind = phased and "phase.m" or "kM", ""
 //@ local order = k.own and k.row_states and not k.walks and "kByRows" or "kByColumns"
-//@ -- Numbers that are drawn take registers: fewer rows of outputs are under way.
+//@ -- Random numbers cost registers, so fewer rows of outputs are in flight.
 //@ local most = k.draws and ", 2" or ""
 //@ local turn = (k.draws or order == "kByRows") and ", " .. order or ""
 //@ if k.columns then
 //@ behind = k.own and ", add_rows" or ""
 
-  // Joins what this thread has of the columns from `column` on to what others have.
+  // Adds this thread's partial column states, from `column` on, to those of the block.
   auto add_rows = [&](int column) {
     smem.columns.template add_part<$(k.walks)>(column, column_runs);
     clear_all(column_runs);
@@ -227,7 +227,7 @@ $(k.params)) {
   smem.columns.clear_all();
 //@ end
 
-  // One tile after the other: while outputs are written, the next one's first blocks are loaded.
+  // Persistent loop over tiles: the next tile's first blocks of k load during the epilogue.
   for (int now = blockIdx.x; now < kTiles; now += gridDim.x) {
     multiply_tile();
     const Place written = place_of(now);
@@ -238,7 +238,7 @@ $(k.params)) {
   }
 //@ elseif k.own then
 //@ if k.columns then
-  nn_sync();  // the last block of k has been read
+  nn_sync();  // all warps have read the last block of k
 //@ end
   each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)$(turn)$(most)>(
       product, warp_m, warp_n, m0, n0, $(rows), epilogue$(behind));
@@ -251,13 +251,13 @@ $(k.params)) {
     join_tiles<$(k.row_states.type), kM, kTilesN, kTileM, kThreads>(
         m0, $(k.row_states.kept), &smem.last, whole_row);
 //@ elseif k.row_states then
-  nn_sync();  // the states of all threads are there
+  nn_sync();  // wait for the states of all threads
   each_row_state<$(k.row_states.type), kM, kN, kTileM, kTileN, kLanes, kThreads>(
       smem.out, m0, n0, $(k.row_states.kept), &smem.last, whole_row);
 //@ end
 //@ if k.columns then
 
-  // Columns: over this block's rows, then over all blocks that have them.
+  // Column reductions: over this block's rows, then over all blocks with the same columns.
 //@ part("parts/product_columns.cu")
 //@ end
 }

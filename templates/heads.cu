@@ -4,7 +4,7 @@
 #include "lib/reduce.cuh"
 //@ end
 
-// Rows of heads, each reduced, normalised, turned as a whole, by lanes that share it.
+// QK norm and rotary embedding of rows of heads; kSharing lanes share a row.
 constexpr int kThreads = $(k.threads);
 constexpr int kSharing = $(k.operands[1].sharing);  // lanes
 constexpr int kDepth = $(k.depth);                  // elements of a row
@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
 //@ part("parts/heads.cu")
   const int row = (blockIdx.x * kThreads + threadIdx.x) / kSharing;
-  const bool inside = row < kRows;  // lanes of others join in what a warp does together
+  const bool inside = row < kRows;  // lanes past the end take part in warp shuffles
   const int r = inside ? row : kRows - 1;
   head_row(r, threadIdx.x % kSharing, MemoryRow{$(k.out) + r * kDepth, inside});
 }

@@ -12,7 +12,7 @@ $(k.params)) {
 //@ if one then
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
 $(one.decode)
 $(one.loads)
 #pragma unroll

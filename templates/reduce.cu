@@ -3,17 +3,17 @@
 #include "lib/reduce.cuh"
 
 constexpr int kThreads = $(k.threads);
-constexpr int kColumns = $(k.columns);     // threads over outputs; the others share their elements
+constexpr int kColumns = $(k.columns);     // threads along outputs; kRows threads share an output
 constexpr int kRows = kThreads / kColumns;
 constexpr int kLanes = $(k.vector);        // neighbouring elements per access
-constexpr bool kTogether = $(k.together);  // they are reduced together, else each makes an output
+constexpr bool kTogether = $(k.together);  // these are reduced to one output, else to one each
 constexpr int kOutputs = kTogether ? 1 : kLanes;
 constexpr int kStep = kTogether ? kLanes : 1;
 constexpr int kDepth = $(k.depth);         // accesses in flight
 constexpr int kCount = $(k.count);         // outputs
 constexpr $(counter(k.reduced)) kReduced = $(k.reduced);     // elements combined into each
-constexpr int kParts = $(k.parts);         // blocks that share them
-constexpr int kPart = $(k.part);           // elements of a part
+constexpr int kParts = $(k.parts);         // blocks that share an output
+constexpr int kPart = $(k.part);           // elements per part
 
 $(k.states)
 
@@ -24,7 +24,7 @@ $(k.params)) {
   const int column = kTogether ? threadIdx.x / kRows : threadIdx.x % kColumns;
   const int output = (blockIdx.x * kColumns + column) * kOutputs;
   const bool inside = output < kCount;
-  const int i = inside ? output : kCount - kOutputs;  // who has none joins in with the last
+  const int i = inside ? output : kCount - kOutputs;  // threads past the end repeat the last
 $(k.decode)
   auto take = [&](int e, $(k.run) (&one)[kLanes]) {
 $(k.decode_element)

@@ -5,7 +5,7 @@
 constexpr int kThreads = $(k.threads);
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kDepth = $(k.depth);    // accesses in flight
-constexpr int kPart = $(k.part);      // elements of a block
+constexpr int kPart = $(k.part);      // elements per block
 constexpr int kBlocks = $(k.blocks);
 
 $(k.states)
@@ -15,7 +15,7 @@ $(k.params)) {
   __shared__ State shared[kWarps];
   __shared__ bool last;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  // The block's elements are of one tensor.
+  // Each block reduces a part of one tensor.
   State acc[1];
 //@ for i, part in ipairs(k.parts) do
   $(i > 1 and "else " or "")if (blockIdx.x < $(part.last)) {  // $(part.layer)
@@ -36,7 +36,7 @@ $(part.element_body)
   }
 //@ end
   join_rows<kThreads, 1, true>(acc, shared, threadIdx.x, 0);
-  // What the blocks leave is joined by the last one, a warp for each tensor.
+  // The last block joins the partial results, one warp per tensor.
   State *left = reinterpret_cast<State *>(own_states);
   if (threadIdx.x == 0) left[blockIdx.x] = acc[0];
   if (!last_to_arrive(own_arrived, kBlocks, &last)) return;

@@ -3,7 +3,7 @@
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 
-//@ local lies = k.across and ", which lies across memory: neighbours have neighbouring rows" or ""
+//@ local lies = k.across and "; strided rows: neighbouring threads have neighbouring rows" or ""
 constexpr int kThreads = $(per_row);  // per row$(lies)
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = $(k.rows);
@@ -12,19 +12,19 @@ constexpr int kRowWarps = $(math.max(per_row // 32, 1));
 //@ end
 constexpr int kLanes = $(k.lanes);    // neighbouring elements per access
 //@ local stays = "the row stays in registers" .. (k.has_shared and " and shared memory" or "")
-//@ if k.reads_again then stays = "sweeps read again what has not been kept" end
+//@ if k.reads_again then stays = "sweeps read again what is not kept" end
 constexpr int kItems = $(k.items);    // accesses per thread: $(stays)
 constexpr int kColumns = $(k.columns);
 constexpr int kRows = $(k.row_count);
 
 $(k.states)
 //@ if k.has_shared then
-struct Smem {  // what later sweeps need; each thread's own
+struct Smem {  // values for later sweeps, private to each thread
 $(k.shared)
 };
 //@ end
 
-//@ -- Registers that draws take: ptxas spills some of them where it may choose how many there are.
+//@ -- Random numbers cost registers: without a bound ptxas chooses too few and spills.
 //@ local least = k.threads > 256 and 1 or k.draws and 1024 // k.threads
 //@ local bounds = k.threads .. (least and ", " .. least or "")
 extern "C" __global__ void __launch_bounds__($(bounds)) $(k.name)(
@@ -36,7 +36,7 @@ $(k.params)) {
 //@ else
   const int tid = threadIdx.x % kRowThreads;
 //@ end
-//@ if k.ragged then  -- threads of rows past the last one take part in joins
+//@ if k.ragged then  -- threads of rows past the end take part in reductions
   const bool inside = $(along) < kRows;
   const int row = inside ? $(along) : kRows - 1;
 //@ else

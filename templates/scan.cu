@@ -4,14 +4,14 @@
 #include "lib/scan.cuh"
 
 constexpr int kThreads = $(k.threads);
-constexpr int kColumns = $(k.columns);     // rows of a block; other threads share their elements
+constexpr int kColumns = $(k.columns);     // rows per block; kThreads / kColumns threads share one
 constexpr int kLanes = $(k.vector);        // neighbouring elements per access
 constexpr bool kTogether = $(k.together);  // rows are innermost in memory: a warp reads along them
-constexpr int kItems = $(k.items);         // accesses of a thread in flight
+constexpr int kItems = $(k.items);         // accesses in flight per thread
 constexpr int kCount = $(k.count);         // rows
-constexpr int kLength = $(k.length);       // elements of a row
+constexpr int kLength = $(k.length);       // elements per row
 constexpr int kParts = $(k.parts);         // blocks that share a row
-constexpr int kPart = $(k.part);           // elements of a part
+constexpr int kPart = $(k.part);           // elements per part
 
 $(k.states)
 
@@ -28,7 +28,7 @@ $(k.params)) {
   const int part = block % kParts;
   const int row = block / kParts * kColumns + Tile::column();
   const bool inside = row < kCount;
-  const int i = inside ? row : kCount - 1;  // who has none joins in with the last
+  const int i = inside ? row : kCount - 1;  // threads past the end repeat the last row
 $(k.decode)
   auto take = [&](int e, State (&one)[kLanes]) {
 $(k.decode_taken)

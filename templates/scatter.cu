@@ -5,27 +5,27 @@
 // epilogue.
 constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = 4;  // at least; without this, ptxas spills registers for more of them
-constexpr int kPlaces = $(k.places);  // of a block's table
-constexpr int kColumns = $(k.columns);  // and of its columns
+constexpr int kPlaces = $(k.places);  // rows of a block's table
+constexpr int kColumns = $(k.columns);  // and its columns
 //@ if k.sorted then
-constexpr int kItems = $(k.hits);  // rows of a thread, read together
+constexpr int kItems = $(k.hits);  // rows that a thread reads at once
 //@ else
-constexpr int kItems = $(k.items);  // ids of a thread, looked at together
-constexpr int kHits = $(k.hits);  // rows that are read together
+constexpr int kItems = $(k.items);  // ids that a thread tests at once
+constexpr int kHits = $(k.hits);  // rows that are read at once
 //@ end
-constexpr int kCount = $(k.count);  // ids, and rows
-constexpr int kSize = $(k.size);  // places
-constexpr int kWidth = $(k.width);  // columns
-constexpr int kAcross = (kWidth + kColumns - 1) / kColumns;  // tables for a place
-constexpr int kTables = (kSize + kPlaces - 1) / kPlaces * kAcross;  // of a batch
+constexpr int kCount = $(k.count);  // ids, and their rows
+constexpr int kSize = $(k.size);  // rows of the output
+constexpr int kWidth = $(k.width);  // columns of the output
+constexpr int kAcross = (kWidth + kColumns - 1) / kColumns;  // tables along a row
+constexpr int kTables = (kSize + kPlaces - 1) / kPlaces * kAcross;  // per batch
 //@ if k.parts > 1 then
 constexpr int kParts = $(k.parts);  // blocks that share a table
 //@ if not k.sorted then
-constexpr int kPart = $(k.part);  // ids of each
+constexpr int kPart = $(k.part);  // ids per block
 //@ end
-constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
-constexpr int kPartCounts = $(k.part_counts);  // counters of a table
-constexpr int kInFlight = 8;  // loads of parts: with 16, some of kBlocksPerSm spilled
+constexpr int kPartGroup = $(k.part_group);  // parts whose sums are added first
+constexpr int kPartCounts = $(k.part_counts);  // counters per table
+constexpr int kInFlight = 8;  // loads of partial sums; with 16, kernels bound by kBlocksPerSm spill
 //@ end
 //@ if k.sorted then
 using Tile = SortedTile<$(k.sum), kThreads, kPlaces, kColumns, kItems>;
@@ -77,14 +77,14 @@ $(k.value_body)
   scatter_rows<Tile>(smem, begin, end, place_of, value_of);
 //@ end
 //@ if k.parts > 1 then
-  nn_sync();  // the table is whole
+  nn_sync();  // the table is complete
   Tile::TableSum *sums = reinterpret_cast<Tile::TableSum *>(own_sums);
   sums += table * (kParts * kPlaces * kColumns);
   int *arrived = own_arrived + table * kPartCounts;
   if (!sum_parts<kThreads, kPlaces * kColumns, kParts, kPartGroup, kInFlight>(
           smem.table, sums, part, arrived, &smem.last)) return;
 //@ else
-  nn_sync();  // the table is whole
+  nn_sync();  // the table is complete
 //@ end
   for (int at = threadIdx.x; at < kPlaces * kColumns; at += kThreads) {
     const int row = place0 + at / kColumns, column = column0 + at % kColumns;

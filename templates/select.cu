@@ -3,16 +3,16 @@
 #include "lib/select.cuh"
 
 constexpr int kThreads = $(k.threads);
-constexpr int kColumns = $(k.columns);     // rows of a block
+constexpr int kColumns = $(k.columns);     // rows per block
 constexpr int kLanes = $(k.vector);        // neighbouring elements per access
 constexpr bool kTogether = $(k.together);  // rows are innermost in memory: a warp reads along them
-constexpr int kItems = $(k.items);         // accesses of a thread in flight
+constexpr int kItems = $(k.items);         // accesses in flight per thread
 constexpr int kBest = $(k.best);           // elements to find in each row
 constexpr bool kSmallest = $(k.smallest);  // the smallest elements, or the largest
 constexpr int kCount = $(k.count);         // rows
-constexpr int kLength = $(k.length);       // elements of a row
+constexpr int kLength = $(k.length);       // elements per row
 constexpr int kParts = $(k.parts);         // blocks that share a row
-constexpr int kPart = $(k.part);           // elements of a part
+constexpr int kPart = $(k.part);           // elements per part
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
@@ -23,7 +23,7 @@ $(k.params)) {
   const int end = kLength - begin < kPart ? kLength : begin + kPart;
   auto take = [&](int column, int e, Key (&one)[kLanes]) {
     const int row = group * kColumns + column;
-    const int i = row < kCount ? row : kCount - 1;  // who has none joins in with the last
+    const int i = row < kCount ? row : kCount - 1;  // threads past the end repeat the last row
 $(k.decode_taken)
 $(k.element_loads)
 #pragma unroll

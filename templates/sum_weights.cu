@@ -11,19 +11,19 @@
 
 //@ local along = (k.sums_rows and ", rows" or "") .. (k.sums_keys and ", keys" or "")
 
-// out = sum over batches$(along) of weighed(m, key); weights, a map of scores of two
-// products, are computed again for each tile and never in memory.
-constexpr int kM = $(k.m), kKeys = $(k.keys);  // of each batch
-constexpr int kBatches = $(k.batches);  // neighbours that are summed up
+// out = sum over batches$(along) of weighed(m, key), computed from the scores of two products:
+// recomputed for each tile, not stored.
+constexpr int kM = $(k.m), kKeys = $(k.keys);  // per batch
+constexpr int kBatches = $(k.batches);  // neighbouring batches that are summed
 constexpr bool kSumsRows = $(k.sums_rows), kSumsKeys = $(k.sums_keys);
 constexpr int kTileM = $(k.tile_m), kTileKeys = $(k.tile_keys);
-constexpr int kWarpM = $(k.warp_m);  // rows of a warp
+constexpr int kWarpM = $(k.warp_m);  // rows per warp
 constexpr int kTilesM = (kM + kTileM - 1) / kTileM,
               kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
-// Tiles of weights that are added up, one after the other: batches, rows, keys.
+// Tiles that are summed, in the order batches, rows, keys (fastest).
 constexpr int kStepsM = kSumsRows ? kTilesM : 1, kStepsKeys = kSumsKeys ? kTilesKeys : 1;
 constexpr int kSteps = kBatches * kStepsM * kStepsKeys;
-constexpr int kSplits = $(k.splits), kPart = (kSteps + kSplits - 1) / kSplits;  // a block's
+constexpr int kSplits = $(k.splits), kPart = (kSteps + kSplits - 1) / kSplits;  // steps per block
 constexpr int kSumsM = kSumsRows ? 1 : kTileM, kSumsN = kSumsKeys ? 1 : kTileKeys;
 constexpr int kValues = (kSumsM * kSumsN + 3) / 4 * 4;
 constexpr int kThreads = $(k.threads);
@@ -51,7 +51,7 @@ struct Smem {
   };
   bool last;
 //@ if k.masking then
-  // A bit for each step of the block.
+  // One bit per step of the block.
   unsigned live[(kPart + kWarp - 1) / kWarp], plain[(kPart + kWarp - 1) / kWarp];
 //@ end
 };
@@ -64,17 +64,17 @@ $(k.params)) {
   const int block = blockIdx.x / kSplits, part = blockIdx.x % kSplits;
   const int tile_keys = block % kTilesOutN, tile_m = block / kTilesOutN % kTilesOutM;
   const int batch0 = block / (kTilesOutN * kTilesOutM) * kBatches;
-  const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
+  const int row0 = threadIdx.x / kWarp * kWarpM;  // first row of the warp in the tile
   const int begin = part * kPart, end = begin + kPart < kSteps ? begin + kPart : kSteps;
 //@ local arguments = ""
 //@ for _, name in ipairs(k.products) do arguments = arguments .. ", float " .. name end
 
-  // Where the tile of a step begins.
+  // First batch, row and key of the tile of a step.
   auto batch_of = [&](int step) { return batch0 + step / (kStepsM * kStepsKeys); };
   auto m_of = [&](int step) { return (tile_m + step / kStepsKeys % kStepsM) * kTileM; };
   auto key_of = [&](int step) { return (tile_keys + step % kStepsKeys) * kTileKeys; };
 
-  // The ring: one tile of rows and keys is on its way while one is used.
+  // Double buffering: one tile of rows and keys is in flight while one is used.
   auto load = [&](int step, int stage) {
     const int batch = batch_of(step), m0 = m_of(step), key0 = key_of(step);
 //@ for i = 1, #k.products do
@@ -87,7 +87,7 @@ $(k.params)) {
   };
 //@ if k.masking then
 
-  // For which steps there is something to do, by what their conditions can be over a tile.
+  // Finds the steps whose tile is not fully masked, by intervals of the mask's conditions.
   find_tiles<kPart, kThreads>(smem.live, smem.plain, [&](int of_block) {
     const int step = begin + of_block;
     if (step >= end) return kTileMasked;
@@ -115,7 +115,7 @@ $(k.masking.inner)
 #pragma unroll 1
   for (int stage = 0; step < end; stage ^= 1) {
     nn_cp_async_wait<0>();
-    nn_sync();  // this tile has landed for all, and the one before it has been read by all
+    nn_sync();  // the tile is visible to all warps, and the buffer of the last one is free
     const int after = next(step + 1);
     if (after < end) load(after, stage ^ 1);
 //@ for i = 1, #k.products do
@@ -130,7 +130,7 @@ $(k.weighing.body)
       return $(k.weighing.value);
     };
 //@ if k.masking then
-    auto plain_weighed = [&](int m, int key$(arguments)) {  // where all conditions hold
+    auto plain_weighed = [&](int m, int key$(arguments)) {  // in tiles without masked keys
 $(k.plain.decode)
 $(k.plain.body)
       return $(k.plain.value);
@@ -146,7 +146,7 @@ $(k.plain.body)
     step = after;
   }
   nn_cp_async_wait<0>();
-  nn_sync();  // the last tile has been read
+  nn_sync();  // all warps have read the last tile
   store_scores<Tile, kTileKeys>(smem.out, row0, sums);
   nn_sync();
   if constexpr (kSumsRows) sum_rows<kTileM, kTileKeys, kThreads>(smem.out);

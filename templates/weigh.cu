@@ -6,16 +6,16 @@
 #include "lib/epilogue.cuh"
 //@ local two = #k.products > 1
 //@ local v = k.operands[#k.operands]
-//@ local own = k.shared == 0  -- v is no rows of keys
+//@ local own = k.shared == 0  -- v is not one of the key operands
 //@ local mapped = two and "scores of two products" or "scores"
 //@ local function word(name, i) return i > 1 and name .. i or name end
 
-// out[m] = sum over keys of weighed(m, key) * v[key]; weights, a map of $(mapped), are
-// computed again for each tile and never in memory.
-constexpr int kM = $(k.m), kN = $(k.n);  // rows, and elements of a value, of each batch
+// out[m] = sum over keys of weighed(m, key) * v[key]; `weighed`, computed from $(mapped),
+// is recomputed for each tile and not stored.
+constexpr int kM = $(k.m), kN = $(k.n);  // per batch: rows; elements of a value row
 constexpr int kKeys = $(k.keys);
 constexpr int kTileM = $(k.tile_m), kTileKeys = $(k.tile_keys);
-constexpr int kWarpM = $(k.warp_m);  // rows of a warp
+constexpr int kWarpM = $(k.warp_m);  // rows per warp
 constexpr int kTilesM = (kM + kTileM - 1) / kTileM,
               kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
 constexpr int kThreads = $(k.threads);
@@ -48,10 +48,10 @@ struct Smem {
     float out[kTileM * kStaged];
   };
 //@ if #k.of_key > 0 then
-  float of_key[$(#k.of_key)][2 * kTileKeys];  // values of keys, as they are on their way
+  float of_key[$(#k.of_key)][2 * kTileKeys];  // one value per key; double buffered
 //@ end
 //@ if k.masking then
-  // A bit for each tile.
+  // One bit per tile of keys.
   unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];
 //@ end
 };
@@ -63,9 +63,9 @@ $(k.params)) {
 //@ local tile = "blockIdx.x % kTilesM"
 //@ if k.descends then tile = "(kTilesM - 1 - " .. tile .. ")" end
   const int batch = blockIdx.x / kTilesM, m0 = $(tile) * kTileM;
-  const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
+  const int row0 = threadIdx.x / kWarp * kWarpM;  // first row of the warp in the tile
 //@ if #k.of_key > 0 then
-  int of_key = 0;  // from a key to its place there
+  int of_key = 0;  // index in smem.of_key minus key
 //@ end
 //@ local arguments = ""
 //@ for _, name in ipairs(k.products) do arguments = arguments .. ", float " .. name end
@@ -76,14 +76,14 @@ $(k.weighing.body)
     return $(k.weighing.value);
   };
 //@ if k.masking then
-  auto plain_weighed = [&](int m, int key$(arguments)) {  // where all conditions hold
+  auto plain_weighed = [&](int m, int key$(arguments)) {  // in tiles without masked keys
 $(k.plain.decode)
 $(k.plain.body)
     return $(k.plain.value);
   };
 //@ end
 
-  // The ring: one tile of keys and values is on its way while one is used.
+  // Double buffering: one tile of keys and values is in flight while one is used.
   auto load = [&](int tile, int stage) {
 //@ for i = 1, #k.products do
 //@ local map, rows, base = word("MapK", i), word("k", i), k.operands[2 * i].pointer
@@ -125,7 +125,7 @@ $(value.decode)
   for (int stage = 0; tile < kTilesKeys; stage ^= 1) {
     nn_cp_async_wait<0>();
     Unit::publish();
-    nn_sync();  // this tile has landed for all, and the one before it has been read by all
+    nn_sync();  // the tile is visible to all warps, and the buffer of the last one is free
     const int after = next(tile + 1);
     if (after < kTilesKeys) load(after, stage ^ 1);
 //@ if #k.of_key > 0 then
@@ -156,9 +156,9 @@ $(value.decode)
     tile = after;
   }
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   nn_cp_async_wait<0>();
-  nn_sync();  // the last tile has been read
+  nn_sync();  // all warps have read the last tile
   sums.template stage<kStaged>(smem.out, row0);
   nn_sync();
 //@ part("parts/tails.cu")

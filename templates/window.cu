@@ -25,7 +25,7 @@ $(k.decode)
     const int y = $(H.name) + $(H.pad) - r * $(H.dilation);
 //@ else
     const int step_y = $(H.name) + $(H.pad) - r * $(H.dilation), y = step_y / $(H.stride);
-    if (step_y % $(H.stride)) continue;  // between positions
+    if (step_y % $(H.stride)) continue;  // between strided positions
 //@ end
     if (unsigned(y) >= $(H.size)u) continue;  // padding does not count
 #pragma unroll

@@ -112,7 +112,7 @@ planted_variables() (
     diff - <(printf '%s\n' '< x.c gone' '> x.c b' '> x.c d' '> x.c e')
 )
 
-if [ ! -d build/obj ] || ! command -v nm >/dev/null; then skip "rooms" "wants nm and build/obj"
+if [ ! -d build/obj ] || ! command -v nm >/dev/null; then skip "rooms" "requires nm and build/obj"
 else
   checked() { sources | calls tests/rooms.txt build/obj; }
   ok "rooms call those above them" checked
@@ -120,7 +120,7 @@ else
   if command -v cc >/dev/null; then
     ok "calls that are forbidden are found" planted
     ok "variables that are not in the list are found" planted_variables
-  else skip "calls that are forbidden are found" "there is no cc"; fi
+  else skip "calls that are forbidden are found" "cc is not installed"; fi
 fi
 ok "headers of rooms have at most 300 lines" short_headers
 tap_done

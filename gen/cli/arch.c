@@ -1,10 +1,10 @@
-// arch.c: the description of the present GPU for the scheduler, and the path of its measured tiles.
+// arch.c: describes the present GPU to the scheduler; path of its measured tiles.
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// The driver's figures where it has them, else those of the architecture.
+// The driver's figures if available, else those of the architecture.
 void arch_of_device(const DeviceInfo *info, Arch *arch) {
   const Arch *known = arch_find(info->arch);
   *arch = known ? *known : *arch_default();

@@ -22,8 +22,8 @@ typedef struct Option {
   const char *name;
   enum Kind kind;
   size_t offset;     // in Cli
-  const char *verbs; // the verbs that take it, separated by spaces
-  const char *value; // what the help calls its value
+  const char *verbs; // the verbs that accept it, separated by spaces
+  const char *value; // placeholder of its value in the help
   const char *help;
 } Option;
 
@@ -203,8 +203,7 @@ static int add_set(Cli *cli, const char *name, const char *value, const char *fl
   return ExitOk;
 }
 
-// A setting of the model (nn.config) that has an option of its own: --label-smoothing is
-// label_smoothing.
+// A setting of the model (nn.config) with its own option: --label-smoothing sets label_smoothing.
 static const char *setting_name(Cli *cli, const char *option) {
   char *name = cli->setting[cli->nset % kMostSets];
   snprintf(name, sizeof cli->setting[0], "%s", option);
@@ -225,7 +224,7 @@ static int take_set(Cli *cli, char *text, Error *err) {
   return add_set(cli, text, equal + 1, NULL, err);
 }
 
-// A list, separated by commas; of an option that is given again, all count.
+// Comma-separated list; if the option is given again, the lists are joined.
 static int add_to_list(Cli *cli, const Option *o, const char *value, Error *err) {
   const char **list = (const char **)((char *)cli + o->offset);
   size_t room = sizeof cli->joined - cli->njoined;
@@ -278,7 +277,7 @@ static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
   return ExitOk;
 }
 
-// Parses one --option at argv[*i]; leaves *i at its last word. Returns an ExitCode.
+// Parses the option at argv[*i]; leaves *i at its last argument. Returns an ExitCode.
 static int take_option(Cli *cli, int argc, char **argv, int *i, Error *err) {
   char name[64];
   const char *word = argv[*i] + 2;
@@ -373,7 +372,7 @@ static int check_arch(const Cli *cli, Error *err) {
   return ExitOk;
 }
 
-// A word that is not an --option: the model file, or the argument of help and cache.
+// An argument that is not an option: the model file, or the argument of help and cache.
 static int take_argument(Cli *cli, const char *word, Error *err) {
   if (!strcmp(word, "-h")) {
     cli->help = true;

@@ -1,4 +1,4 @@
-// cli.h: the command line, as data: one row per option, and the verbs that take it.
+// cli.h: the command line as data, one row per option with the verbs that accept it.
 #ifndef NNGEN_CLI_H
 #define NNGEN_CLI_H
 
@@ -10,7 +10,7 @@
 
 enum { kMostSets = 64, kMostInputs = 256, kMostSweeps = 4 };
 
-// A verb: what it does, and with what. A table of them ends with a null name.
+// A verb: its function and help. A table of them ends with a NULL name.
 typedef struct Cli Cli;
 typedef struct Verb {
   const char *name;
@@ -24,7 +24,7 @@ struct Cli {
   const char *verb;
   const char *model; // the positional argument
   const char *set_name[kMostSets], *set_value[kMostSets];
-  const char *set_flag[kMostSets]; // the option that gave it, as label-smoothing; null: --set
+  const char *set_flag[kMostSets]; // its option, for example label-smoothing; NULL: --set
   char setting[kMostSets][24];     // settings named by options, as label_smoothing
   int nset;
   char joined[1024]; // lists of options that were given more than once
@@ -83,7 +83,7 @@ int pick_kernels(const Graph *graph, const char *option, const char *word, Group
 // ---- progress.c: one line on a terminal, nothing elsewhere -------------------------------------
 Progress progress_bar(void);
 Progress progress_lines(void); // elsewhere a line before kernels are compiled
-// Draws it in place of the one before, cut to the terminal's width: "step [####....] 12/440 ...".
+// Replaces the line before, truncated to the terminal's width: "step [####....] 12/440 ...".
 void progress_draw(const char *what, int64_t done, int64_t total, const char *after);
 void progress_end(void);
 Log log_to_stderr(void);
@@ -104,7 +104,7 @@ typedef struct Run {
   Compiler compiler;
   Plan *plan;
   const PlanEntry *entry; // of the plan: --entry
-  Tuning *tuning;         // null: the cost model alone chooses tiles
+  Tuning *tuning;         // NULL: tiles are chosen only by the cost model
   int ops;                // of the entry, as the model is written
   Totals fused, unfused;  // fused: of the lowering that runs
   Device *device;
@@ -125,8 +125,8 @@ typedef struct Run {
   double *kernel_error;   // per kernel of the plan: relative error; negative: not checked
   KernelCounts *counts;   // per kernel of the plan, with --count; else null
   CheckResult *outputs;   // per output of the model; node null: not of this entry
-  CheckResult *updates;   // per update of the model, likewise
-  double **states;        // before the run, by tensor; null where there is none
+  CheckResult *updates;   // per update of the model, as `outputs`
+  double **states;        // before the run, by tensor, or NULL
   float **first_outputs;  // their values after the checked run, by tensor; null: not kept
   Labels labels;          // --labels
   char first_bad[1024];   // the first wrong kernel or output
@@ -141,33 +141,33 @@ int run_check_finite(const char *weights, Error *err);
 
 // run_state.c. The entry of this name; null: infer, or the first that is not empty.
 int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err);
-// Is it a parameter or buffer of the model (though an entry updates it)?
+// True for a parameter or buffer of the model (even if an entry updates it).
 bool cli_is_weight(const Graph *graph, const char *name);
-// Of --weights: these are there, states may be; and what the model's setting `prefix` is.
+// For --weights: parameters are required, states optional; passes the model's setting `prefix`.
 void cli_choose_params(Params *params, const Compiler *c);
 int run_keep_states(Run *r, Error *err); // saves the states before the run in Run.states
 int run_restore_states(Run *r, Error *err);
-int run_check_states(Run *r, Error *err); // after it: integers beyond what the model allows
+int run_check_states(Run *r, Error *err); // after the run: integers out of the declared range
 bool run_has_states(const Run *r);
-// Is r->filled.seeded[i], which --weights has not, something that the entry works on?
+// True if the entry uses r->filled.seeded[i], which --weights lacks.
 bool run_lacks(const Run *r, int i);
 void run_free_states(Run *r);
 
-// run_check.c: run_afford_check clears *check, with a warning, when there is no memory for the
+// run_check.c: run_afford_check clears *check, with a warning, if memory does not suffice for the
 // oracle; with --check that is an error.
 int run_afford_check(Run *r, bool *check, Error *err);
 int run_checked(Run *r, Error *err);
-// Before a run: ids that their tables have not, as far as sources alone decide; are there such?
+// Before a run: checks ids that depend only on sources against their tables.
 int run_check_ids(Run *r, Error *err);
 bool run_wants_ids(const Run *r);
-// Is the tensor written by this run, or once for all runs? Not by another entry alone.
+// True if this run, or `init`, writes the tensor.
 bool run_makes(const Run *r, int tensor);
 // After run_checked: run_forget saves the outputs and poisons all activations;
 // run_compare_again compares the outputs of a later run with them, bit by bit.
 int run_forget(Run *r, Error *err);
 int run_compare_again(Run *r, Error *err);
 
-// A line of names: the first of them, and how many more; none without any.
+// Prints a line with the first of the names, and the number of others; nothing without names.
 void report_names(const char *what, const char *path, const char *how, char *const *names,
                   int count);
 void report_text(const Run *run);                // stdout
@@ -177,8 +177,8 @@ int report_top(const Run *run, Error *err);      // --labels
 bool report_is_launch(const Run *run, int step); // else a state is copied
 json_t *report_number(double x);                 // of JSON; null: not finite
 
-// The labels of the highest scores of a row of the first output, the highest first. Probabilities
-// are from 0 to 1: the values themselves where they are some, else their softmax.
+// The labels of the highest scores of a row of the first output, highest first. Probabilities are
+// the values themselves if they are probabilities, else their softmax.
 enum { kBestLabels = 5 };
 typedef struct BestLabels {
   const char *name[kBestLabels];
@@ -199,7 +199,7 @@ typedef struct Emission {
   Compiler compilers[kMostBatches]; // of the model, or of each batch size
   int entries_of[kMostBatches];     // entries of the plan from each compiler, in this order
   int ncompilers;
-  Tuning *tuning; // --tuning; null: the model of sched.c alone chooses tiles
+  Tuning *tuning; // --tuning; NULL: tiles are chosen only by the cost model
   Plan *plan;
   Params *params;
   Embed *embed;
@@ -238,7 +238,7 @@ typedef struct Variants {
   const PlanEntry *entry; // of the plan: --entry
 } Variants;
 
-// The `most` cheapest candidates by the cost model; 0: the group's own tile alone. The group is not
+// The `most` cheapest candidates by the cost model; 0: only the group's own tile. The group is not
 // changed. Sources live in the compiler's arena. The caller frees *v with variants_free.
 void variants_make(Compiler *c, Group *g, int most, int launches, int64_t flush_bytes, Variants *v);
 void variants_free(Variants *v);
@@ -276,9 +276,9 @@ typedef struct TuneOptions {
   Log log;
 } TuneOptions;
 
-// Measures every problem of the compiled model and puts the fastest correct tile of each into
-// `tuning`. Errors: of the runtime; ExitMismatch when no candidate of a problem gives correct
-// results. The caller frees report->rows.
+// Measures every problem of the compiled model and stores the fastest correct tile of each in
+// `tuning`. Errors: of the runtime; ExitMismatch if no candidate of a problem is correct. The
+// caller frees report->rows.
 int tune_model(Compiler *c, Device *device, const TuneOptions *options, Tuning *tuning,
                TuneReport *report, Error *err);
 

@@ -1,5 +1,4 @@
-// cli_options.c: what the command line says of compiling, as the compiler's options; the file of
-// tuned tiles.
+// cli_options.c: the compiler's options from the command line; the file of tuned tiles.
 #include "cli.h"
 
 #include <stdlib.h>

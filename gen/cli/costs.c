@@ -1,5 +1,5 @@
-// costs.c: `nngen show --costs`: the modelled time of each kernel (with --entry: of that entry)
-// next to its lower bound, and the share of its multiplications that pad.
+// costs.c: `nngen show --costs`: modelled time of each kernel (of one entry with --entry) next to
+// its lower bound, and the share of padding in its multiplications.
 #include "cli.h"
 
 #include <jansson.h>
@@ -11,7 +11,7 @@ enum { kNameWidth = 44, kTileWidth = 42 }; // columns
 typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
   double issued, counted,
-      inside; // multiplications: of the tiles, of the FLOP count, without the image's padding
+      inside; // multiplications: issued for tiles; by the FLOP count; without the image's padding
   double term[CostTerms];
 } Costs;
 

@@ -15,7 +15,8 @@ static void print_library(const FoundLibrary *l) {
     printf("%-12s not found\n", l->role);
   for (int i = 0; !l->path && i < l->nsearched; i++)
     printf("             searched %s\n", l->searched[i]);
-  if (l->note && *l->note) printf("             %s\n", l->note);
+  bool repeats = !l->path && l->note && !strcmp(l->note, "not found");
+  if (l->note && *l->note && !repeats) printf("             %s\n", l->note);
 }
 
 static void print_device(const Cli *cli) {
@@ -27,8 +28,10 @@ static void print_device(const Cli *cli) {
     return;
   }
   const DeviceInfo *d = device_info(device);
-  printf("%-12s %s, %s%s\n", "device", d->name, d->arch,
-         d->kind == DeviceSim ? " (simulated on the CPU)" : "");
+  if (d->kind == DeviceSim) // its name has the architecture
+    printf("%-12s %s (simulated on the CPU)\n", "device", d->name);
+  else
+    printf("%-12s %s, %s\n", "device", d->name, d->arch);
   device_close(device);
 }
 
@@ -128,5 +131,5 @@ int verb_cache(const Cli *cli, Error *err) {
   cache_list_free(&list);
   if (code || !broken) return code;
   return err_set(err, ExitMismatch,
-                 "%d cache entries are broken; they are compiled anew when next used", broken);
+                 "%d cache entries are broken; they are recompiled when next used", broken);
 }

@@ -57,8 +57,8 @@ static int pick_archs(Emission *e, Error *err) {
   return ExitOk;
 }
 
-// PTX of the lowest GPU: for all newer ones, or, where kernels have products of warp groups, which
-// none but that generation knows, for it alone.
+// PTX of the lowest GPU: for all newer ones, or, if kernels use wgmma, which only that generation
+// has, only for it.
 static int pick_ptx(Emission *e, Error *err) {
   bool groups = false;
   for (int i = 0; i < e->plan->nkernels; i++)
@@ -110,7 +110,7 @@ static bool in_entry(const Plan *plan, const char *name, int kernel) {
   return false;
 }
 
-// Do outputs depend on parameters alone? The entry infer copies them.
+// True if outputs depend only on parameters: `init` writes them, and infer copies them.
 static bool made_by_init(const Plan *plan) {
   for (int i = 0; i < plan->nkernels; i++)
     for (int j = 0; j < plan->kernels[i].nargs; j++) {
@@ -150,7 +150,7 @@ static int check_entry(const Cli *cli, const Plan *plan, Error *err) {
   return err_set(err, ExitUsage, "--entry %s: the model has: %s", cli->entry, list);
 }
 
-// The plan under the options of the command line, and `batch` where there are several.
+// Compiles a plan with the options of the command line, and one of several `batch` sizes.
 static int compile_one(Emission *e, const char *batch, Plan **plan, Error *err) {
   Cli cli = *e->cli;
   Options options;
@@ -158,7 +158,7 @@ static int compile_one(Emission *e, const char *batch, Plan **plan, Error *err) 
   for (int i = 0; i < cli.nset; i++)
     if (batch && !strcmp(cli.set_name[i], "batch")) cli.set_value[i] = batch;
   int code = cli_options(&cli, &options, err);
-  options.arch = e->arch[0]; // what kernels for the lowest use, newer ones have
+  options.arch = e->arch[0]; // kernels for the lowest GPU run on newer ones
   options.device = options.arch->gpu;
   options.tuning = e->tuning;
   int at = e->ncompilers;
@@ -237,7 +237,7 @@ static int compile(Emission *e, Error *err) {
   return code ? code : pick_name(e, err);
 }
 
-// Is there memory for the oracle, which computes the stored results?
+// True if memory suffices for the oracle, which computes the stored results.
 static bool affords_check(const Emission *e) {
   double need = 0;
   for (int i = 0; i < e->ncompilers; i++)

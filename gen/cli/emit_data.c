@@ -139,8 +139,8 @@ static const double *output_value(const Source *source, double **value, const ch
   die("no output '%s'", name);
 }
 
-// Is the plan's entry (from 0, without `init`) the model's entry of this name? The plan calls
-// `infer` run, and appends _b8 for one of several batch sizes.
+// True if the plan's entry (from 0, without `init`) is the model's entry of this name. The plan's
+// name for `infer` is run, with _b8 appended for one of several batch sizes.
 static bool is_entry(const Plan *plan, int entry, const char *name) {
   int at = 0;
   for (; at < plan->nentries; at++)
@@ -189,7 +189,7 @@ static bool put_entry(Source *source, int entry, double **value, FILE *file) {
   return ok;
 }
 
-// Inputs and results of the entries of one compilation.
+// Writes the inputs and results of the entries of one compilation.
 static bool put_compilation(Source *source, FILE *file) {
   Plan *plan = source->e->plan;
   uint64_t state = 1;

@@ -1,5 +1,5 @@
-// emit_diff.c: `nngen emit --diff OLD`: what an emission would change in the folder of an earlier
-// one, by the lists of launches of both: settings, tensors, entries, kernels and their facts.
+// emit_diff.c: `nngen emit --diff OLD`: compares with the list of launches of an earlier emission:
+// settings, tensors, entries, kernels and their properties.
 #include "cli.h"
 
 #include <dirent.h>
@@ -192,7 +192,7 @@ static json_t *read_list(const char *path) {
   return NULL;
 }
 
-// The list of launches in a folder: of this name, or the one that is there.
+// The list of launches in a folder: of this name, or the only one.
 static json_t *find_list(const char *folder, const char *name) {
   char path[4096];
   snprintf(path, sizeof path, "%s/%s.json", folder, name);

@@ -11,19 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// In the first bytes of every emitted file: in a header behind a table of all entries.
+// In the first bytes of every emitted file; in a header, after a table of all entries.
 static const char kMark[] = "nngen emit";
 
 static bool is_ours(const char *path) {
   char begin[64 << 10];
   FILE *file = fopen(path, "rb");
-  if (!file) return true; // there is none
+  if (!file) return true; // no such file
   size_t n = fread(begin, 1, sizeof begin, file);
   fclose(file);
   return !n || memmem(begin, n, kMark, strlen(kMark));
 }
 
-// DIR/NAMEsuffix, or DIR/suffix where it is a whole name.
+// DIR/NAMEsuffix, or DIR/suffix if that is a complete name.
 static void file_path(const Emission *e, const char *suffix, char *path, size_t size) {
   bool whole = isalpha((unsigned char)suffix[0]);
   snprintf(path, size, "%s/%s%s", e->dir, whole ? "" : e->name, suffix);
@@ -72,7 +72,7 @@ enum {
 };
 
 static const struct {
-  const char *suffix, *template; // null: not from a template; of README.md see template_of
+  const char *suffix, *template; // template: or NULL; for README.md see template_of
   int when;
 } files[] = {{".h", "net.h", kHost},
              {".c", "net.c", kHost},
@@ -165,7 +165,7 @@ static int write_weights(const Emission *e, Error *err) {
 static int write_stored(Emission *e, Error *err) {
   char path[4096];
   part_path(e, "_check.bin", path, sizeof path);
-  if (!e->cli->quiet && progress_bar().step) // takes a minute where products are large
+  if (!e->cli->quiet && progress_bar().step) // takes a minute for large contractions
     progress_bar().step(NULL, "computing stored results", 0, 1);
   int code = emit_check(e, path, err);
   progress_end();

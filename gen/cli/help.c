@@ -1,12 +1,12 @@
-// help.c: the verb `help`: the functions of the model language, from their comments (help.lua), and
-// the ops, from their rows (help_ops.lua).
+// help.c: the verb `help`: functions of the model language, from their comments (help.lua), and
+// ops, from their rows (help_ops.lua).
 #include "cli.h"
 
 #include <lauxlib.h>
 #include <lualib.h>
 #include <string.h>
 
-// The first line of a file's comment, behind its name: "maps by name".
+// The first line of a file's comment, after its name: "maps by name".
 static void push_title(lua_State *lua, const char *text) {
   const char *from = strstr(text, ".lua: "), *to = from ? strstr(from, ", of the module") : NULL;
   const char *colon = from ? strchr(from, '\n') : NULL;
@@ -37,7 +37,7 @@ static void push_chunk(lua_State *lua, Arena *arena, const char *name) {
   if (luaL_loadbufferx(lua, text, length, name, "t")) die("%s", lua_tostring(lua, -1));
 }
 
-// Leaves what help_ops.lua returns on the stack.
+// Pushes the result of help_ops.lua.
 static void read_ops(lua_State *lua, Arena *arena) {
   size_t length;
   const char *text = asset_text(arena, "gen/lang/ops.lua", &length);
@@ -46,7 +46,7 @@ static void read_ops(lua_State *lua, Arena *arena) {
   if (lua_pcall(lua, 1, 1, 0)) die("%s", lua_tostring(lua, -1));
 }
 
-// Leaves what help.lua returns on the stack.
+// Pushes the result of help.lua.
 static void read_files(lua_State *lua, Arena *arena) {
   push_chunk(lua, arena, "gen/lang/help.lua");
   push_chunk(lua, arena, "gen/lang/signature.lua");
@@ -57,7 +57,7 @@ static void read_files(lua_State *lua, Arena *arena) {
   if (lua_pcall(lua, 2, 1, 0)) die("%s", lua_tostring(lua, -1));
 }
 
-// Prints what the table's function `name` returns; false: it returns nothing.
+// Prints the result of the table's function `name`; false if it returns nothing.
 static bool print_text(lua_State *lua, const char *name, const char *argument) {
   lua_getfield(lua, -1, name);
   lua_pushstring(lua, argument);

@@ -23,7 +23,7 @@ int cli_device(const Cli *cli, Device **device, Error *err) {
   if (strcmp(cli->device, "auto") || !name) name = cli->device;
   if (!nvtx_parse(cli->nvtx, &options.nvtx))
     return err_set(err, ExitUsage, "--nvtx %s: expected off, model or layer", cli->nvtx);
-  if (strcmp(cli->verb, "train")) options.nvtx = NvtxOff; // run_time takes the level instead
+  if (strcmp(cli->verb, "train")) options.nvtx = NvtxOff; // run_time uses the level instead
   if (!device_parse(name, &options.kind))
     return err_set(err, ExitUsage, "--device %s: expected auto, cuda or sim", name);
   if (cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);

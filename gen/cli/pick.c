@@ -1,6 +1,6 @@
 // pick.c: finds kernels by name, for --kernel and --explain: by a kernel's symbol, with or without
-// the model's name before it, or by the dotted name of a layer that it computes. When nothing has
-// that name, every kernel whose symbol contains it, or that computes a layer inside it.
+// the model's name, or by the dotted name of a layer that it computes. If none matches exactly,
+// every kernel whose symbol contains the name, or that computes a layer inside of it.
 #include "cli.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// report.c: what `nngen run` prints: a summary, a row per kernel, the check, the best labels; and
-// --explain. report_json.c has the same as JSON.
+// report.c: output of `nngen run`: a summary, a row per kernel, the check, the best labels; and
+// --explain. report_json.c prints the same as JSON.
 #include "cli.h"
 
 #include <math.h>
@@ -73,8 +73,7 @@ static void print_device(const Run *r) {
   }
   const DeviceInfo *d = device_info(r->device);
   if (d->kind == DeviceSim)
-    printf("device    %s, %s: no GPU here, kernels run on the CPU%s (times are the simulator's)\n",
-           d->name, d->arch,
+    printf("device    %s: no GPU, kernels run on the CPU%s (times are the simulator's)\n", d->name,
            r->cli->sim_frontend && !strcmp(r->cli->sim_frontend, "nvrtc") ? ", from NVRTC's PTX"
                                                                           : "");
   else
@@ -93,13 +92,13 @@ void report_names(const char *what, const char *path, const char *how, char *con
   printf("\n");
 }
 
-// States that the weights file has not: they begin as the model declares.
+// States that the weights file lacks: they have their initial values.
 static void print_seeded(const Run *r) {
   char **names = base_alloc((size_t)r->filled.nseeded, sizeof *names);
   int count = 0;
   for (int i = 0; i < r->filled.nseeded; i++)
     if (run_lacks(r, i)) names[count++] = r->filled.seeded[i];
-  report_names("not in", r->cli->weights, "begun anew", names, count);
+  report_names("not in", r->cli->weights, "initialised", names, count);
   free(names);
 }
 
@@ -117,14 +116,14 @@ static void print_summary(const Run *r) {
          bytes_text((double)p->arena_bytes),
          p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1.,
          bytes_text((double)p->static_bytes));
-  int distinct = r->jit->compiled + r->jit->cached; // of the entry's and of init's
+  int distinct = r->jit->compiled + r->jit->cached; // kernels of the entry and of init
   printf("compile   Lua to CUDA %s; %d of %d kernels are distinct: %d compiled, %d from the cache, "
          "%s\n",
          time_text(r->seconds_generate), distinct, distinct + r->jit->shared, r->jit->compiled,
          r->jit->cached, time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
   print_seeded(r);
-  report_names("of", r->cli->weights, "which the model has not", r->filled.unused,
+  report_names("of", r->cli->weights, "not in the model", r->filled.unused,
                r->filled.nunused);
 }
 
@@ -225,7 +224,7 @@ static void print_table(const Run *r) {
   if (r->ms) printf("sum of kernels: %s\n", time_text(sum));
 }
 
-// libcusim's counts for each kernel beside the planned bytes: bytes of all accesses (also those
+// libcusim's counters of each kernel next to the planned bytes: bytes of all accesses (also those
 // served by caches), sectors over the fewest possible, FLOP, divergent branches, bank conflicts.
 static void print_counts(const Run *r) {
   if (!r->counts) return;

@@ -92,7 +92,7 @@ static int compile(Run *r, Error *err) {
   if (code) return code;
   r->ops = ops(r->compiler.original, entry);
   r->fused = total(r->compiler.graph, entry);
-  r->entry = &r->plan->entries[1 + entry]; // behind init
+  r->entry = &r->plan->entries[1 + entry]; // after init
   r->seconds_generate = now() - begin;
   return ExitOk;
 }
@@ -148,7 +148,7 @@ bool run_makes(const Run *r, int tensor) {
   return false;
 }
 
-// In its own dtype; bf16, which NumPy has not, as float32.
+// Writes an output in its dtype; bf16, which NumPy lacks, as float32.
 static int write_output(const Run *r, int tensor, const char *path, Error *err) {
   const PlanTensor *t = &r->plan->tensors[tensor];
   bool widened = t->dtype == DtBf16;

@@ -101,7 +101,7 @@ static void note_bad(Run *r, const char *what, const char *loc, const CheckResul
              c->want);
     return;
   }
-  int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, may be %.3g",
+  int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, allowed %.3g",
                       what, *loc ? ", " : "", loc, c->relative, c->gate);
   if (c->bad)
     snprintf(r->first_bad + used, sizeof r->first_bad - (size_t)used,
@@ -114,7 +114,7 @@ static int check_kernel(Reader *reader, int kernel) {
   const Group *g = r->compiler.graph->groups[kernel];
   CheckResult c = {.passed = true};
   if (g->first) c = check_group(&r->compiler, g->first, read_value, reader);
-  if (c.passed) { // else it is told what its rows are
+  if (c.passed) { // else warned about its rows
     CheckResult own = check_group(&r->compiler, g, read_value, reader);
     own.relative = fmax(own.relative, c.relative);
     c = own;
@@ -151,7 +151,7 @@ static int check_value(Reader *reader, const char *kind, const char *name, const
   return code;
 }
 
-static int entry_of(const Run *r) { // of the model: behind init
+static int entry_of(const Run *r) { // index in the model: without init
   return (int)(r->entry - r->plan->entries) - 1;
 }
 
@@ -172,7 +172,7 @@ static int check_outputs(Run *r, Reader *reader, double **value) {
 }
 
 // Runs once, step by step, and compares every kernel on the inputs that it read. The reference
-// comes first: what the user must mend, it says more clearly than a device.
+// comes first, because it reports user errors more clearly than a device.
 static int run_guarded(void *user, Error *err) {
   Run *r = user;
   Reader reader = {r, err};
@@ -195,7 +195,7 @@ int run_checked(Run *r, Error *err) {
   return compile_guard(&r->compiler, run_guarded, r, err);
 }
 
-// For ids: what the device holds now; parameters as the file has them.
+// Values for ids: the device's current ones; for parameters the file's.
 static bool read_now(void *user, const Node *n, double *values) {
   Reader *reader = user;
   const Plan *plan = reader->run->plan;
@@ -221,7 +221,7 @@ int run_check_ids(Run *r, Error *err) {
   return compile_guard(&r->compiler, check_ids, r, err);
 }
 
-// ---- a later run gives the same bits ------------------------------------------------------------
+// ---- later runs must give the same bits ---------------------------------------------------------
 
 static int read_outputs(Run *r, float **values, Error *err) {
   int code = ExitOk;

@@ -107,13 +107,13 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && !strcmp(text + n - m, end);
 }
 
-// The = of --input NAME=FILE; NULL of FILE alone, which may have one in its path: ./a=b.npy.
+// The = of --input NAME=FILE, or NULL for FILE alone, whose path may contain one: ./a=b.npy.
 static const char *name_end(const char *text) {
   const char *equal = strchr(text, '='), *slash = strchr(text, '/');
   return equal && slash && slash < equal ? NULL : equal;
 }
 
-static bool is_given(const char *text, const PlanTensor *t) { // for this tensor?
+static bool is_given(const char *text, const PlanTensor *t) { // is it for this tensor?
   const char *end = name_end(text);
   size_t n = strlen(t->name);
   return !end || ((size_t)(end - text) == n && !strncmp(text, t->name, n));
@@ -131,7 +131,7 @@ static bool is_input(const Node *n, const PlanTensor *t) {
   return n->op->cls == OpSource && n->op->form == SourceInput && !strcmp(n->name, t->name);
 }
 
-// Does the entry, as the model is written, read the input?
+// True if the entry, as the model is written, reads the input.
 static bool reads(const Graph *g, int entry, const PlanTensor *t) {
   bool any = false;
   for (int i = 0; i < g->nnodes; i++) {
@@ -146,7 +146,7 @@ static bool reads(const Graph *g, int entry, const PlanTensor *t) {
   return any;
 }
 
-// Do other entries read the input, and that which runs does not? Puts their names into `others`.
+// True if only other entries read the input; puts their names into `others`.
 static bool is_unread(const Run *r, const PlanTensor *t, Buffer *others) {
   const Compiler *c = &r->compiler;
   bool own = false, other = false;
@@ -172,10 +172,10 @@ static void *make_noise(void *arg) {
   return NULL;
 }
 
-// Large inputs by several threads; the values are the same.
+// Fills large inputs with several threads; the values do not depend on their number.
 static void fill_noise(uint64_t state, double *values, int64_t count) {
   enum { kMostThreads = 16, kLeast = 1 << 20 }; // kLeast: values of a thread
-  enum { kNumbers = 2 };                        // that a value takes
+  enum { kNumbers = 2 };                        // uniform numbers per value
   int64_t parts = count / kLeast, cores = sysconf(_SC_NPROCESSORS_ONLN);
   parts = parts < 1 ? 1 : parts < cores ? parts : cores;
   if (parts > kMostThreads) parts = kMostThreads;
@@ -215,7 +215,7 @@ static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values
   return ExitOk;
 }
 
-// Of an input that the entry does not read there is no file.
+// Rejects a file for an input that the entry does not read.
 static int check_unread(const Run *r, const PlanTensor *t, const char *others, Error *err) {
   for (int k = 0; k < r->cli->ninput; k++) {
     const char *text = r->cli->input[k];
@@ -287,8 +287,7 @@ int run_read_inputs(Run *r, uint64_t seed, Error *err) {
   int code = check_input_names(r, err);
   r->input_note = r->cli->ninput ? "files" : "none";
   r->inputs = base_alloc((size_t)r->plan->ntensors, sizeof *r->inputs);
-  // Each input has noise of its own: of equal ones, differences would be 0 and exchanged operands
-  // right.
+  // Different noise for each input: identical inputs would hide swapped operands.
   for (int i = 0; !code && i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleInput) continue;

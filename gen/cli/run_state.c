@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Does the entry make, or update, anything?
+// True if the entry writes an output or a state.
 static bool is_used(const Compiler *c, int entry) {
   bool used = false;
   for (int i = 0; i < c->graph->noutputs; i++) used = used || c->graph->outputs[i].entry == entry;
@@ -46,7 +46,7 @@ void cli_choose_params(Params *params, const Compiler *c) {
       params_prefix(params, c->settings[i].value);
 }
 
-// A state, or a copy of a parameter that is updated as that is?
+// True for a state, including a parameter that is updated like one.
 static bool is_state(const Run *r, int tensor) {
   const PlanTensor *t = &r->plan->tensors[tensor];
   return t->role == RoleState || (t->value >= 0 && r->compiler.graph->nodes[t->value]->follows);

@@ -28,7 +28,7 @@ static int print_plan(Compiler *c, Error *err) {
   return code;
 }
 
-// show prints one thing: options for two exclude each other.
+// show prints one thing: two of these options exclude each other.
 static int check_options(const Cli *cli, Error *err) {
   const struct {
     const char *name;
@@ -50,7 +50,7 @@ static int check_options(const Cli *cli, Error *err) {
   return ExitOk;
 }
 
-// What did not become one kernel, and why: comments, as print_groups writes them.
+// Why kernels were not fused: as comments, in the format of print_groups.
 static void print_reasons(const Graph *g) {
   for (int i = 0; i < g->ngroups; i++) {
     char before[160];

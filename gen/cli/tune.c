@@ -1,4 +1,4 @@
-// tune.c: the verb `tune`: times on a GPU by replayed graphs, the file, and what is printed.
+// tune.c: the verb `tune`: timing on a GPU by replayed graphs, the tuning file, and the report.
 #include "cli.h"
 
 #include <jansson.h>
@@ -15,7 +15,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Warm: the median over graphs of kLaunches launches; candidates take turns, so that clock drift
+// Warm: the median over graphs of kLaunches launches; candidates alternate, so that clock drift
 // affects all alike. Cold: single launches between events, each after a memset that evicts the L2.
 static int time_on_device(void *user, Loaded *loaded, const Variants *v, double *us,
                           double *us_cold, Error *err) {
@@ -43,7 +43,7 @@ static int time_on_device(void *user, Loaded *loaded, const Variants *v, double 
   return code;
 }
 
-// ---- what is printed --------------------------------------------------------------------------
+// ---- report -----------------------------------------------------------------------------------
 
 static void print_rows(const TuneReport *r) {
   printf("%-58s %6s  %-30s %8s %8s %8s  %-30s %8s %6s\n", "problem", "layers", "the model's tile",
@@ -62,7 +62,7 @@ static void print_rows(const TuneReport *r) {
 typedef struct Distance {
   double model_us, best_us; // all layers together
   double ratio, worst;      // modelled / measured: geometric mean; the one farthest from 1
-  int close;                // problems where its choice is within 5 % of the fastest
+  int close;                // problems where the model's choice is within 5 % of the fastest
 } Distance;
 
 static Distance distance(const TuneReport *r) {

@@ -17,7 +17,7 @@ typedef struct Session { // one problem on the device
 
 // ---- data -------------------------------------------------------------------------------------
 
-// The state in whose place this value is written; null: it has a place of its own.
+// The state that this value overwrites in place, or NULL.
 static const Node *state_of(const Graph *g, const Node *value) {
   for (int i = 0; i < g->nupdates; i++)
     if (g->updates[i].in_place && g->updates[i].value == value) return g->updates[i].state;

@@ -39,7 +39,7 @@ local function describe(t)
   end
 end
 
--- The tensors that the steps use, and how.
+-- The tensors that the steps use, with how they use them.
 local function touched(plan, entry)
   local read, written = {}, {}
   for _, step in ipairs(entry.steps) do
@@ -111,7 +111,7 @@ local function launch(plan, step)
     args[i] = "&" .. name .. (i < #k.args and "," or "};")
     local short = t.ident .. "\1" .. gsub(t.shape, " ", "\1") -- keep in one line
     if find(arg.name, "^own_") then
-      -- what the kernel's blocks leave for each other
+      -- scratch memory between the kernel's blocks
     elseif arg.written then
       to[#to + 1] = short
     elseif not arg.written and (t.role ~= "param" or t.space == "init") and not t.in_memory then

@@ -5,7 +5,7 @@ local find, sub, rep = string.find, string.sub, string.rep
 local match, gmatch = string.match, string.gmatch
 local kWidth = 100
 
--- Column of a trailing comment, including the blanks before it; nil if there is none.
+-- Column of a trailing comment, including the blanks before it, or nil.
 local function comment_at(line)
   local quote, i = nil, 1
   while i <= #line do

@@ -51,14 +51,28 @@ static int find_most(const Graph *g, const Waiting *w, int entry, double *most) 
   return at;
 }
 
+typedef struct SizeText {
+  char s[16];
+} SizeText;
+
+// "8.19 KB": three significant digits.
+static SizeText size_text(double bytes) {
+  static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+  int u = 0;
+  while (bytes >= 999.5 && u < 4) bytes /= 1000, u++;
+  SizeText text;
+  snprintf(text.s, sizeof text.s, "%.3g %s", bytes, units[u]);
+  return text;
+}
+
 // Values in memory at the peak; in a training step, those kept for backward, and those recomputed.
 static void print_waiting(const Graph *g, int entry, FILE *file) {
   Waiting w = find_waiting(g, entry);
   double most;
   int at = find_most(g, &w, entry, &most);
   if (!most) return;
-  fprintf(file, "# %s: most memory is kept at kernel %d: %.4g MB for later kernels\n",
-          g->c->entries[entry], at, most * 1e-6);
+  fprintf(file, "# %s: most memory is kept at kernel %d: %s for later kernels\n",
+          g->c->entries[entry], at, size_text(most).s);
   int small = 0;
   for (int i = 0; i < g->nnodes; i++) {
     double bytes = (double)type_bytes(&g->nodes[i]->type);
@@ -66,14 +80,15 @@ static void print_waiting(const Graph *g, int entry, FILE *file) {
     if (bytes * kSmall < most)
       small++;
     else
-      fprintf(file, "#   %%%d: %.4g MB, written by kernel %d %s, last read by kernel %d\n", i,
-              bytes * 1e-6, w.made[i], g->groups[w.made[i]]->name, w.last[i]);
+      fprintf(file, "#   %%%d: %s, written by kernel %d %s, last read by kernel %d\n", i,
+              size_text(bytes).s, w.made[i], g->groups[w.made[i]]->name, w.last[i]);
   }
   if (small) fprintf(file, "#   and %d smaller ones\n", small);
   for (int i = 0; i < g->nnodes; i++)
     if (w.made[i] >= 0 && g->nodes[i]->again)
-      fprintf(file, "#   %%%d: %.4g MB, recomputed by kernel %d %s\n", i,
-              (double)type_bytes(&g->nodes[i]->type) * 1e-6, w.made[i], g->groups[w.made[i]]->name);
+      fprintf(file, "#   %%%d: %s, recomputed by kernel %d %s\n", i,
+              size_text((double)type_bytes(&g->nodes[i]->type)).s, w.made[i],
+              g->groups[w.made[i]]->name);
 }
 
 // ---- kernels ------------------------------------------------------------------------------------

@@ -200,7 +200,7 @@ static void read_node(Reader *r, Graph *g) {
   want(r, "=");
   skip(r);
   const Op *op = op_find(r->c, span_of(r, "( \n"));
-  if (!op) bad(r, "an op of the table");
+  if (!op) bad(r, "the name of an op");
   Node **in = NULL;
   int nin = 0;
   want(r, "(");
@@ -267,7 +267,7 @@ Graph *text_read(Compiler *c, const char *text) {
       if (take(&r, "as ") &&
           (!dtype_parse(span_of(&r, " \n"), &dtype) || !dtype_is_float(dtype) ||
            !dtype_is_float(n->type.dtype)))
-        bad(&r, "a float dtype, of a float output");
+        bad(&r, "a float dtype, for a float output");
       graph_output(g, (Output){name, n, dtype, {0}, read_entry(&r, n)});
     } else if (take(&r, "update ")) {
       Node *state = read_ref(&r, g), *value = read_ref(&r, g);

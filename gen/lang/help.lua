@@ -145,10 +145,20 @@ function result.list()
   return table.concat(out, "\n") .. "\nnngen help NAME describes one.\n"
 end
 
+-- Escapes Markdown's characters, except in code (between backticks).
+local function escaped(text)
+  local code = false
+  return (text:gsub("([^`]*)(`?)", function(part, tick)
+    if not code then part = part:gsub("([%*_|<>])", "\\%1") end
+    if tick ~= "" then code = not code end
+    return part .. tick
+  end))
+end
+
 local function markdown_line(e)
   local line = "- `" .. shown(e, e.names[1]) .. "`"
   if #e.names > 1 then line = line .. ", also `" .. table.concat(e.names, "`, `", 2) .. "`" end
-  if e.text ~= "" then line = line .. ": " .. e.text:gsub("([%*_|<>])", "\\%1") end
+  if e.text ~= "" then line = line .. ": " .. escaped(e.text) end
   local others = {}
   for _, a in ipairs(arguments(e, e.names[1])) do
     if #a.names > 1 then
@@ -159,7 +169,7 @@ local function markdown_line(e)
   local same = torch(e, e.firsts)
   if same ~= "" then line = joined(line, "(" .. same .. ")") end
   for _, item in ipairs(e.items) do
-    line = line .. "\n  - `" .. item.name .. "`: " .. item.what:gsub("([%*_|<>])", "\\%1")
+    line = line .. "\n  - `" .. item.name .. "`: " .. escaped(item.what)
   end
   return line
 end

@@ -45,7 +45,7 @@ static int find_metrics(const Train *t, const char *entry, Metrics *m, Error *er
     if (tensor->role != RoleOutput || tensor_count(tensor) != 1) continue;
     if (strncmp(tensor->name, entry, length) || tensor->name[length] != '.') continue;
     if (m->count == kMostMetrics)
-      return err_set(err, ExitUsage, "%s: the entry `%s` makes more than %d numbers: return fewer",
+      return err_set(err, ExitUsage, "%s: the entry `%s` has more than %d values: return fewer",
                      t->cli->model, entry, kMostMetrics);
     m->tensor[m->count] = i;
     m->value[m->count] = NAN;
@@ -64,8 +64,8 @@ static int need_train(const Train *t, Error *err) {
       t->cli->model);
 }
 
-// `moves`: a weight that training changes fits the option. What is frozen and changes all the same
-// is a running statistic.
+// `moves`: the pattern must match a weight that training changes. A frozen tensor that changes is a
+// running statistic.
 static int need_one_fit(const Train *t, const char *option, bool moves, const char *pattern,
                         Error *err) {
   char names[256] = "";
@@ -229,7 +229,7 @@ static int compile_again(Train *t, Cli *cli, Error *err) {
   return compile(t, err);
 }
 
-// Of a run, before anything of an earlier one in the same folder is touched.
+// Computes the number of steps before anything of an earlier run in the same folder is touched.
 static int count_steps(Train *t, Error *err) {
   enum { kWithoutData = 100 };
   t->per_epoch = t->data ? dataset_count(t->data) / t->batch : kWithoutData;
@@ -241,7 +241,7 @@ static int count_steps(Train *t, Error *err) {
                  (long long)t->accumulate, (long long)t->total);
 }
 
-// Of a --warmup that was given: a short run of a model that has its own is often a trial.
+// Only for a given --warmup: a short run of a model that sets its own is often a trial.
 static void warn_of_warmup(const Train *t) {
   char text[256];
   const char *given = NULL;
@@ -255,7 +255,7 @@ static void warn_of_warmup(const Train *t) {
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
-// The last part of a run that is no multiple of --accumulate makes no update.
+// If the number of steps is not a multiple of --accumulate, the last ones make no update.
 static void warn_of_parts(const Train *t) {
   char text[256];
   int64_t left = t->total % t->accumulate;
@@ -364,8 +364,8 @@ static int take_profile(const Cli *cli, Train *t, Error *err) {
   return ExitOk;
 }
 
-// The seed of first weights, of the data's order, and of what the model draws: --seed, or --set
-// seed=, or that of a sweep.
+// The seed of initial weights, data order and the model's random numbers: --seed, --set seed=, or a
+// sweep's.
 static int take_seed(Cli *cli, Train *t, Error *err) {
   const char *set = NULL;
   for (int i = 0; i < cli->nset; i++)

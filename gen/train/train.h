@@ -15,7 +15,7 @@ typedef struct Metrics { // scalar outputs of an entry, as "train.loss"
   const char *name[kMostMetrics];   // without the entry's name: "loss"
   double value[kMostMetrics];       // of the last step whose results were read
   double sum[kMostMetrics], weight; // over an epoch
-  double missed[kMostMetrics];      // of that weight: of steps without such a number
+  double missed[kMostMetrics];      // weight of skipped steps without such a number
   bool fresh[kMostMetrics];         // `value` is of the last step, not of an earlier one
   Tap *tap;                         // copies them to the host; null: not open
 } Metrics;
@@ -42,30 +42,30 @@ typedef struct Train {
   int64_t first, done, read;       // steps before this process; launched so far; read so far
   int64_t accumulate;              // steps whose gradients make an update
   bool scaled;                     // the loss, for gradients in f16
-  int64_t saved;                   // the step of the last checkpoint of this process; -1: none
+  int64_t saved;                   // step of the last checkpoint of this process, or -1
   int64_t most_steps;              // --steps; 0: all epochs
   int64_t seed, save_every, log_every, patience, workers, warmup_iters, bad_epochs;
   const char *folder, *model;
-  ParamsReport filled; // parameters and states as they were loaded
-  int lock; // descriptor of the lock file; -1: none
+  ParamsReport filled; // parameters and states, as loaded
+  int lock; // descriptor of the lock file, or -1
   Metrics metrics, eval, near;
-  char examples[32]; // of the test set, as a setting
-  char sample[17];   // sum of some training pictures and labels, in hexadecimal digits; "": none
+  char examples[32]; // number of examples in the test set, as a setting
+  char sample[17];   // checksum of some training pictures and labels, in hexadecimal, or ""
   double drawn;      // when the line of steps was written last, by train_now
   double begin,
       aside; // start of the first step, by train_now; seconds since then spent outside steps
-  double best, stored; // the best accuracy (or lowest loss, negative) of eval; that of _best
+  double best, stored; // best accuracy (or lowest loss, negative) of eval; that of _best
   bool has_best, has_stored, wrote_best, warned_log, warned_best;
   Saving *unwritten; // the best, as long as it cannot be written; null: it is
-  char bad[256];     // what is not finite, and ends the run; "": nothing
+  char bad[256];     // a non-finite value that ends the run, or ""
   int64_t skipped;   // updates in a row whose gradients are not finite
-  int64_t lost;      // steps in a row that are left out and whose loss is not finite either
+  int64_t lost;      // consecutive skipped steps whose loss is not finite either
   bool silent;       // a run of a sweep: writes and prints nothing
 } Train;
 
 typedef struct FusionLeft { // of a step, by the cost model
   int kernels;
-  double bytes, between; // of DRAM traffic; of that, what one kernel leaves for another
+  double bytes, between; // of DRAM traffic; of it between kernels
   double seconds, gain;  // of all kernels; the most of it that fusion could still save
 } FusionLeft;
 
@@ -74,7 +74,7 @@ typedef struct TrainSummary {
   double rate, ms_step;            // examples/s and wall time of a step in the run
   double ms, ms_phase[PhaseCount]; // of kernels, by events
   int64_t bytes;                   // of device memory
-  double loss, accuracy;           // NaN: none
+  double loss, accuracy;           // NaN if absent
   FusionLeft fusion;
 } TrainSummary;
 
@@ -85,12 +85,12 @@ void train_forget(Metrics *m);               // begins another epoch
 int train_one(const Cli *cli, TrainSummary *summary, Error *err); // summary null: prints
 int train_sweep(const Cli *cli, Error *err);                      // train_sweep.c: --sweep
 
-// train_inputs.c: what a data set gives are the inputs images, labels and valid.
-int train_find_input(const Train *t, const char *name); // -1: there is none
+// train_inputs.c: checks that a data set provides the inputs: images, labels and valid.
+int train_find_input(const Train *t, const char *name); // or -1
 int train_classes(const Train *t);                      // that the labels are of; 0: any
 int train_need_inputs(const Train *t, Error *err);
 
-// train_run.c: all steps; evaluation and checkpoints between epochs.
+// train_run.c: the loop over steps, evaluations and checkpoints.
 int train_run(Train *t, Error *err);
 int train_open_loader(Train *t, int64_t first, Error *err);
 int train_next_batch(Train *t, Error *err); // to the device
@@ -108,15 +108,15 @@ bool train_is_lost(const Train *t, const double *now);
 int train_check_weights(Train *t, Error *err);
 int train_find_bad(Train *t, Error *err);
 
-// train_save.c: FOLDER/MODEL_last.safetensors resumes to the same bits; _best is the checkpoint of
-// the best evaluation, _final_weights holds parameters alone.
+// train_save.c: resuming from FOLDER/MODEL_last.safetensors is bit-identical; _best is the
+// checkpoint of the best evaluation, _final_weights has only parameters.
 int train_open_folder(Train *t, Error *err); // and locks it
 void train_unlock(Train *t);
 int train_save(Train *t, const char *kind, bool weights_alone, Error *err);
 int train_keep_best(Train *t, Error *err);  // the states as they are now, in memory
-int train_write_best(Train *t, Error *err); // what is kept, if anything
+int train_write_best(Train *t, Error *err); // the stored best checkpoint, if any
 void train_drop_best(Train *t);
-int train_say_kept(const Train *t, Error *err); // adds to an error what there is of this run
+int train_say_kept(const Train *t, Error *err); // appends this run's checkpoints to the error
 bool train_is_weight(const Train *t, const char *name);
 bool train_is_kept(const char *name); // in a checkpoint
 bool train_has_file(const char *path);
@@ -126,7 +126,7 @@ int train_open_log(Train *t, int64_t step, Error *err); // a resumed one keeps l
 
 // train_begin.c: parameters and states from --resume, --init with --reset, or the seed.
 int train_open_params(Train *t, Error *err);
-// Does a pattern of the list, separated by commas, match the name, or a layer that contains it?
+// True if a pattern of the comma-separated list matches the name or a layer that contains it.
 bool train_fits(const char *patterns, const char *name);
 
 void train_fusion(const Train *t, FusionLeft *f); // train_fusion.c

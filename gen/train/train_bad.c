@@ -1,7 +1,7 @@
-// train_bad.c: after a loss, gradients or weights that are not finite, names the first value that
-// is NaN or infinite. Restores the last checkpoint (or the initial states), repeats the steps since
-// then on the same batches, and runs the failing step kernel by kernel. A step depends on states
-// and batch alone, so the repeated run is bit-equal.
+// train_bad.c: after a non-finite loss, gradient or weight, names the first value that is NaN or
+// infinite. Restores the last checkpoint (or the initial states), repeats the steps since then on
+// the same batches, and runs the failing step kernel by kernel. A step depends only on states and
+// batch, so the repeated run is bit-equal.
 #include "train.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 typedef struct Search {
   Train *train;
-  char found[512]; // the message; "": nothing found yet
+  char found[512]; // the message, or ""
   bool given;      // it was in the weights that the run began with
 } Search;
 
@@ -39,14 +39,14 @@ static bool is_finite(const Metrics *m, const char *name, const double *now) {
   return true;
 }
 
-// Is the step left out for its overflow, which made the loss NaN or infinite, too?
+// True if the step is skipped for its overflow, and its loss is NaN or infinite, too.
 bool train_is_lost(const Train *t, const double *now) {
   return t->scaled && !is_finite(&t->metrics, "loss", now) &&
          !is_finite(&t->metrics, "grad_norm", now);
 }
 
-// A step that overflows in f16 is left out, and the next made of a smaller loss; so many in a row
-// are no overflow. The loss itself is not scaled: where it is not finite, fewer will do.
+// Limits on consecutive skipped steps: beyond them the divergence is not due to the loss scale. The
+// loss itself is not scaled, so for a non-finite loss the limit is lower.
 void train_check_step(Train *t, const double *now) {
   enum { kMostSkipped = 32, kMostLost = 8 };
   bool lost = train_is_lost(t, now);
@@ -66,7 +66,7 @@ void train_check_step(Train *t, const double *now) {
              (long long)t->read);
 }
 
-// Weights that a checkpoint must not hold: of those that training updates.
+// Fails if a weight that training updates is not finite: a checkpoint must not hold it.
 int train_check_weights(Train *t, Error *err) {
   int code = ExitOk;
   for (int i = 0; !code && i < t->plan->ntensors && !t->bad[0]; i++) {

@@ -1,4 +1,4 @@
-// train_begin.c: what a training run begins with: a checkpoint (--resume), the weights of a file
+// train_begin.c: initial values of a training run: from a checkpoint (--resume), a weights file
 // (--init), or the seed.
 #include "train.h"
 
@@ -17,7 +17,7 @@ static int check_number(const Weights *weights, const char *key, const char *opt
                  then ? then : "?", (long long)now);
 }
 
-// A run resumes with the model, dtype, batch, seed and data of its checkpoint.
+// A resumed run must have the model, dtype, batch, seed and data of its checkpoint.
 static int check_same(const Train *t, const Weights *weights, const char *path, Error *err) {
   const char *model = weights_metadata(weights, "nngen_model"),
              *dtype = weights_metadata(weights, "nngen_dtype");
@@ -41,8 +41,8 @@ static int check_same(const Train *t, const Weights *weights, const char *path, 
                  path, then ? then : "?", (long long)train_pictures(t));
 }
 
-// Settings of the model may differ from the checkpoint's as long as the states are the same ones,
-// as the rate of a dropout or a schedule's length may; but the run is not the one that was begun.
+// Settings may differ from the checkpoint's if the states stay the same, for example a dropout rate
+// or a schedule's length; but it is then another run, so a warning names them.
 static void warn_of_settings(const Train *t, const Weights *weights, const char *path) {
   const char *line = weights_metadata(weights, "nngen_settings");
   Buffer text = {0};
@@ -73,7 +73,7 @@ static void warn_of_pictures(const Train *t, const Weights *weights, const char 
   if (!then || !t->sample[0] || !strcmp(then, t->sample)) return;
   snprintf(
       text, sizeof text,
-      "--resume: %s was made with other pictures or labels than --data has; the run goes on with "
+      "--resume: %s was made with other pictures or labels than --data has; continuing with "
       "these",
       path);
   log_to_stderr().write(NULL, LogWarning, text);
@@ -115,7 +115,7 @@ static void take_notes(Train *t, const Weights *weights) {
   for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.missed[i] = strtod(at, &at);
 }
 
-// Where no last checkpoint is whole, the best one may be.
+// If no last checkpoint is intact, the best one may be.
 static int say_best(const Train *t, Error *err) {
   char best[4096], last[4096], *fell_back = NULL;
   Error why;
@@ -130,7 +130,7 @@ static int say_best(const Train *t, Error *err) {
   const char *step = weights_metadata(weights, "nngen_step");
   if (whole)
     err_set(err, code,
-            "%.2000s; '%.500s' of step %.20s is whole: copied to '%.500s', it is resumed",
+            "%.2000s; '%.500s' of step %.20s is intact: copy it to '%.500s' to resume",
             err->message, best, step ? step : "?", last);
   free(fell_back);
   weights_close(weights);
@@ -167,7 +167,7 @@ static int resume(Train *t, Error *err) {
 
 // ---- beginning --------------------------------------------------------------------------------
 
-// * stands for any characters.
+// * matches any characters.
 static bool fits(const char *pattern, const char *name) {
   if (*pattern == '*') return fits(pattern + 1, name) || (*name && fits(pattern, name + 1));
   if (!*pattern || *pattern == ',') return !*name || *name == '.';
@@ -179,7 +179,7 @@ bool train_fits(const char *patterns, const char *name) {
   return fits(patterns, name) || (next && train_fits(next + 1, name));
 }
 
-// --init takes parameters alone: optimizer states and the step count start from scratch.
+// --init loads only parameters: optimizer states and the step count start from scratch.
 static ParamsFrom choose(void *user, const PlanTensor *tensor) {
   const Train *t = user;
   if (!train_is_weight(t, tensor->name)) return ParamsSeed;
@@ -188,7 +188,7 @@ static ParamsFrom choose(void *user, const PlanTensor *tensor) {
 
 typedef struct Checked { // the weights of --init, up to the one that does not fit
   const Train *train;
-  const char *last; // the name of the last one that was asked for
+  const char *last; // the name that was requested last
 } Checked;
 
 static ParamsFrom choose_checked(void *user, const PlanTensor *tensor) {
@@ -198,7 +198,7 @@ static ParamsFrom choose_checked(void *user, const PlanTensor *tensor) {
   return from;
 }
 
-// A layer that the file has not, or of another size, may begin from the seed.
+// Suggests --reset for a layer that is missing in the file, or has another size.
 static int check_init(Train *t, Error *err) {
   Checked checked = {t, NULL};
   params_choose(t->params, choose_checked, &checked);
@@ -221,7 +221,7 @@ static void warn_of_earlier(const Train *t) {
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
-// t->sample: a sum of some pictures for training and their labels; none where one cannot be read.
+// t->sample: a checksum of some training pictures and labels; "" if one cannot be read.
 static void sum_sample(Train *t) {
   enum { kSamples = 8 };
   if (!t->data) return;

@@ -1,6 +1,6 @@
-// train_eval.c: an evaluation on the test split by the entry `eval`. For a model that returns an
-// embedding also the share of nearest neighbours of the same class (entry `neighbours`); for one
-// that returns pictures a PNG of some.
+// train_eval.c: an evaluation on the test split by the entry `eval`. If the model returns an
+// embedding, also the share of nearest neighbours of the same class (entry `neighbours`); if it
+// returns pictures, a PNG of some.
 #include "train.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ static int open_entry(Train *t, const char *entry, Metrics *m, Replay **replay, 
   return code ? code : replay_capture(t->loaded, entry, replay, err);
 }
 
-// Takes the oldest pending results: adds them times `scale`, and `weight` to the examples.
+// Takes the oldest pending results: adds `scale` times them, and `weight` to the number of
+// examples.
 static int take(Metrics *m, double weight, double scale, Error *err) {
   int code = tap_take(m->tap, m->value, err);
   for (int i = 0; !code && i < m->count; i++) m->sum[i] += scale * m->value[i];

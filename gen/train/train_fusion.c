@@ -1,7 +1,7 @@
-// train_fusion.c: what fusion could still gain of a step, by the cost model: the time that values
-// which one kernel writes and another reads take in DRAM, and all launches and first loads but
-// those of one. It is the most there is: a kernel that waits for all of a sum cannot be one with
-// it.
+// train_fusion.c: an upper bound, by the cost model, of what more fusion could save in a step: the
+// DRAM time of values that one kernel writes and another reads, and all launches and first loads
+// but one. An upper bound, because a kernel that needs a complete sum cannot be fused with the one
+// that computes it.
 #include "train.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@ static bool is_output(const Graph *g, const Node *n) {
   return false;
 }
 
-// The bytes of a kernel's DRAM traffic that are of values between kernels of the step, or between
-// the rows that it makes at first and what it does with them.
+// Bytes of a kernel's DRAM traffic for values between kernels of the step, or between its fused
+// prologue and its main part.
 static double bytes_between(const Group *g) {
   double bytes = g->first ? bytes_between(g->first) : 0;
   for (int i = 0; i < g->ninputs; i++) {
@@ -28,7 +28,7 @@ static double bytes_between(const Group *g) {
   return bytes;
 }
 
-// What a kernel takes without `share` of its DRAM traffic: its bounds join by their fourth powers.
+// A kernel's time without `share` of its DRAM traffic; bounds combine by their fourth powers.
 static double seconds_without(const Tile *t, double share) {
   double extra = 0;
   for (int i = CostBounds; i < CostTerms; i++) extra += t->term[i];

@@ -1,4 +1,4 @@
-// train_inputs.c: are the inputs of the entries those that a data set can fill?
+// train_inputs.c: checks that a data set can provide the inputs of the entries.
 #include "train.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static int need_forms(const Train *t, Error *err) {
   if (code || t->images < 0) return code;
   const PlanTensor *images = &t->plan->tensors[t->images];
   const PlanTensor *labels = t->labels < 0 ? images : &t->plan->tensors[t->labels];
-  if (labels != images && !train_classes(t)) // labels beyond the classes would be read all the same
+  if (labels != images && !train_classes(t)) // labels beyond the classes would be used as indices
     return err_set(err, ExitUsage,
                    "%s: the input 'labels' does not say how many classes there are: below = 10, "
                    "say, or nn.images",
@@ -45,7 +45,7 @@ static int need_forms(const Train *t, Error *err) {
                  (long long)labels->shape[0], (long long)images->shape[0], images->loc);
 }
 
-// What an entry reads of the outside is what the data set gives it.
+// An entry may read only inputs that the data set provides.
 static int need_fed(const Train *t, const PlanEntry *entry, Error *err) {
   for (int i = 0; i < entry->nsteps; i++) {
     const PlanStep *step = &entry->steps[i];

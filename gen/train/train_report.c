@@ -1,4 +1,4 @@
-// train_report.c: what a training run prints: progress lines on stderr, a line per epoch and a
+// train_report.c: output of a training run: progress lines on stderr, a line per epoch and a
 // summary on stdout.
 #include "train.h"
 
@@ -65,7 +65,7 @@ void train_report_begin(const Train *t) {
   printf("model     %s, %s, %lld parameters and buffers\n", t->model, t->cli->dtype,
          (long long)count_parameters(t));
   printf("device    %s%s\n", info->name,
-         info->kind == DeviceSim ? ": no GPU here, kernels run on the CPU" : "");
+         info->kind == DeviceSim ? ": no GPU, kernels run on the CPU" : "");
   if (t->data) {
     printf("data      %s, %lld training pictures", dataset_kind(t->data),
            (long long)dataset_count(t->data));
@@ -84,7 +84,7 @@ void train_report_begin(const Train *t) {
   printf("memory    arena %.4g MB; parameters, states, inputs and outputs %.4g MB\n",
          (double)t->plan->arena_bytes / 1e6, (double)t->plan->static_bytes / 1e6);
   if (t->cli->weights)
-    report_names("of", t->cli->weights, "which the run has not", t->filled.unused,
+    report_names("of", t->cli->weights, "not used", t->filled.unused,
                  t->filled.nunused);
   if (t->done) printf("resumed   after step %lld\n", (long long)t->done);
   fflush(stdout);
@@ -101,8 +101,8 @@ int train_report_profiled(const Train *t, Error *err) {
   return ExitOk;
 }
 
-// Of the last step, or means over the epoch, but for the learning rate, which is the last step's
-// (the mean where an earlier process made the whole epoch).
+// Values of the last step, or means over the epoch; the learning rate is always the last step's
+// (the mean if an earlier process ran the whole epoch).
 static void put_values(Buffer *line, const Metrics *m, bool mean) {
   for (int i = 0; i < m->count; i++) {
     if (mean ? m->missed[i] >= m->weight : !m->fresh[i]) continue; // no step had such a number

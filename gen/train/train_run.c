@@ -18,7 +18,7 @@ static void on_signal(int signal) {
   interrupted = signal;
 }
 
-static void on_early_signal(int signal) { // nothing is trained yet
+static void on_early_signal(int signal) { // before the first step
   static const char text[] = "nngen: stopped before the first step\n";
   ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
   (void)written, (void)signal;
@@ -95,9 +95,9 @@ static void write_log(Train *t, int64_t step, const LogValue *values, int count)
   t->warned_log = true;
 }
 
-// Takes the numbers of the step that was just read. A norm of a part of the gradients that an
-// update is made of is no norm of the gradient. A step that overflows in f16 is left out: its
-// gradients have no norm, and where its loss is not finite either, its numbers are in no mean.
+// Adds the step that was just read to the means. With --accumulate, norms of partial gradients are
+// excluded. A step that overflows in f16 is skipped: it has no gradient norm, and if its loss is
+// not finite either, none of its numbers count.
 static void take_step(Train *t, const double *now) {
   Metrics *m = &t->metrics;
   bool lost = train_is_lost(t, now), part = t->read % t->accumulate;
@@ -143,7 +143,7 @@ static int launch(Train *t, Error *err) {
                                        : phases_run(t->loaded, "train", err);
 }
 
-// *begun: the batch was there, and the states are no longer those after the step before.
+// *begun: the batch was there, and the states may have changed.
 static int one_step(Train *t, bool *begun, Error *err) {
   range_push(t->device, "training_step");
   int code = train_next_batch(t, err);
@@ -158,7 +158,7 @@ static int one_step(Train *t, bool *begun, Error *err) {
 
 // ---- between epochs ---------------------------------------------------------------------------
 
-// Of the last evaluation: numbers that are NaN or infinite, "eval loss is NaN"; "": none.
+// Lists numbers of the last evaluation that are NaN or infinite, "eval loss is NaN"; or "".
 static void list_bad(const Train *t, char *text, size_t size) {
   const Metrics *both[] = {&t->eval, &t->near};
   text[0] = 0;
@@ -172,7 +172,7 @@ static void list_bad(const Train *t, char *text, size_t size) {
     }
 }
 
-// The weights may be good all the same: the run goes on.
+// The weights may still be good: the run continues.
 static void warn_of_bad(const Train *t, int64_t epoch) {
   char bad[64 * 2 * kMostMetrics], text[sizeof bad + 128];
   list_bad(t, bad, sizeof bad);
@@ -182,8 +182,8 @@ static void warn_of_bad(const Train *t, int64_t epoch) {
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
-// Is this evaluation the best so far, by accuracy, or by loss where there is none? One that is not
-// finite in some number is none.
+// True if this evaluation is the best so far, by accuracy, or by loss if there is none. One with a
+// non-finite number never is.
 static bool is_best(Train *t) {
   char bad[64];
   list_bad(t, bad, sizeof bad);
@@ -233,8 +233,8 @@ static void write_best(Train *t) {
   t->warned_best = true;
 }
 
-// An evaluation interrupted by a signal is repeated by the resumed run. Where the loss of the last
-// step is not finite, no checkpoint is written, as the weights may be beyond f16, but at the end.
+// An evaluation interrupted by a signal is repeated by the resumed run. If the last step's loss is
+// not finite, no checkpoint is written except at the end, because the weights may be beyond f16.
 static int after_epoch(Train *t, Error *err) {
   double begin = train_now();
   int64_t epoch = (t->done + t->per_epoch - 1) / t->per_epoch;
@@ -262,7 +262,7 @@ static bool epoch_ends(const Train *t) {
 
 // ---- the run ----------------------------------------------------------------------------------
 
-// After SIGINT, SIGTERM or SIGHUP: a checkpoint, and the same exit code for all.
+// After SIGINT, SIGTERM or SIGHUP: writes a checkpoint; one exit code for all.
 static int stop(Train *t, Error *err) {
   int code = train_check_weights(t, err);
   if (!code && t->bad[0])
@@ -275,8 +275,8 @@ static int stop(Train *t, Error *err) {
                  (long long)t->total, t->silent ? "" : "; --resume continues");
 }
 
-// After an error between two steps, of a picture that cannot be read, say: a checkpoint, so that
-// nothing that was trained is lost. Where the device is at fault that fails as well.
+// After an error between two steps, for example a picture that cannot be read: writes a checkpoint,
+// so that no training is lost. Fails if the device has failed.
 static int leave(Train *t, Error *err) {
   Error failed = {0};
   if (t->silent || t->done == t->first) return err->code;

@@ -65,7 +65,7 @@ int train_open_log(Train *t, int64_t step, Error *err) {
 
 // ---- saving -----------------------------------------------------------------------------------
 
-// Replaces each parameter by its moving average, where there is one.
+// Replaces each parameter by its moving average, if it has one.
 static void take_averages(const Train *t, WeightTensor *kept, int nkept, const WeightTensor *all,
                           int count) {
   (void)t;
@@ -128,7 +128,7 @@ static void make_notes(const Train *t, bool weights_alone, const double *best, N
   note(notes, &count, "nngen_best", notes->best);
 }
 
-bool train_is_kept(const char *name) { // in a checkpoint; neighbours: of an evaluation alone
+bool train_is_kept(const char *name) { // in a checkpoint; neighbours is only for evaluations
   return strncmp(name, "neighbours.", strlen("neighbours."));
 }
 
@@ -213,9 +213,9 @@ int train_say_kept(const Train *t, Error *err) {
   if (t->has_stored && train_has_file(path)) buffer_put(&text, "%s%s", last ? ", " : "", path);
   if (!text.text) buffer_put(&text, "no weights");
   train_path(t, "final_weights", path, sizeof path);
-  if (train_has_file(path)) buffer_put(&text, "; %s is of an earlier one", path);
+  if (train_has_file(path)) buffer_put(&text, "; %s is of an earlier run", path);
   int code =
-      err_set(err, err->code, "%.1500s; there is of this run: %.2000s", err->message, text.text);
+      err_set(err, err->code, "%.1500s; saved by this run: %.2000s", err->message, text.text);
   buffer_free(&text);
   return code;
 }

@@ -1,5 +1,5 @@
-// train_sweep.c: --sweep: a short run for each combination of some settings, and a table of their
-// results; of a run that failed, why.
+// train_sweep.c: --sweep: a short run for each combination of some settings, and a table of
+// results; for a failed run, the reason.
 #include "train.h"
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-// base.h: what every room of the runtime stands on, by file.
+// base.h: memory, errors, files and numbers for all folders of the runtime, by file.
 #ifndef NNGEN_RUNTIME_BASE_H
 #define NNGEN_RUNTIME_BASE_H
 
@@ -8,16 +8,16 @@
 
 // ---- heap.c: host memory ----------------------------------------------------------------------
 
-void *heap_alloc(size_t count, size_t size); // zeroed; NULL when there is none or it overflows
+void *heap_alloc(size_t count, size_t size); // zeroed; NULL if out of memory or on overflow
 void *heap_grow(void *block, size_t count, size_t size); // realloc; the new part is not zeroed
 char *heap_copy(const char *text);
 char *heap_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int heap_error(Error *err, const char *what); // "out of memory: WHAT"
-void heap_fail_after(int64_t allocations);    // tests: the allocation after so many fails; -1: none
+void heap_fail_after(int64_t allocations);    // tests: the call after this many fails; -1: none
 
 // ---- random.c ---------------------------------------------------------------------------------
 
-uint64_t random_at(uint64_t key, uint64_t at); // depends on both alone, on every machine
+uint64_t random_at(uint64_t key, uint64_t at); // depends only on both, on every machine
 
 // ---- file.c: files read whole, files replaced whole -------------------------------------------
 
@@ -38,8 +38,8 @@ typedef struct FileWriter { // bytes for a file that appears under its name only
 } FileWriter;
 
 int file_begin(const char *kind, const char *path, FileWriter *writer, Error *err);
-// The same for what a kill at any moment must leave: the file before stays as PATH.previous, the
-// temporary file is PATH.tmp, so that the next writer replaces what a killed one left of it.
+// For files that must survive a kill at any moment: the previous file stays as PATH.previous; the
+// temporary file is PATH.tmp, so that the next writer replaces one that a kill left.
 int file_begin_keeping(const char *kind, const char *path, FileWriter *writer, Error *err);
 int file_write(FileWriter *writer, const void *bytes, size_t size, Error *err); // aborts on error
 int file_commit(FileWriter *writer, Error *err);                                // aborts on error
@@ -47,7 +47,7 @@ void file_abort(FileWriter *writer);
 // All bytes or none at the end of an open file: a full disk leaves it as it was.
 int file_append(const char *kind, const char *path, int fd, const void *bytes, size_t size,
                 Error *err);
-void file_fail_after(int64_t writes); // tests: the write after so many fails; -1: none
+void file_fail_after(int64_t writes); // tests: the next write after this many fails; -1: none
 
 // ---- log --------------------------------------------------------------------------------------
 

@@ -131,7 +131,7 @@ static int put_in_place(const FileWriter *writer) {
   if (must_fail() || (rename(writer->path, previous) && errno != ENOENT)) return -1;
   if (must_fail() || rename(writer->temp, writer->path)) {
     int why = errno;
-    int back = rename(previous, writer->path); // what was there, if anything
+    int back = rename(previous, writer->path); // the previous file, if any
     (void)back;
     errno = why;
     return -1;

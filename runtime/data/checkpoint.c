@@ -30,7 +30,7 @@ static uint64_t hash_text(const char *text, uint64_t seed) {
   return XXH3_64bits_withSeed(text, strlen(text), seed);
 }
 
-// The sum of names, dtypes, shapes and metadata except itself, independent of their order.
+// Checksum of names, dtypes, shapes and metadata (without itself), independent of their order.
 static void sum_header(const WeightTensor *tensors, int count, const char *const *metadata,
                        Sum sum) {
   enum { OfTensor = 1, OfPair = 2 };

@@ -1,6 +1,6 @@
 // cifar.c: CIFAR-10 and CIFAR-100, the binary version.
 //
-// A record is the label (CIFAR-100: the coarse one, then the fine one, which is taken) and 3 x 32 x
+// A record is the label (CIFAR-100: coarse, then fine, which is used) and 3 x 32 x
 // 32 pixels: planes R, G, B (https://www.cs.toronto.edu/~kriz/cifar.html). Files are mapped; all
 // labels are checked at once.
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct Layout {
   const char *folder; // the archive's
   const char *train[MaxFiles + 1], *test[2], *names;
   int classes, label_bytes;
-  int coarse; // classes of the label before it; 0: there is none
+  int coarse; // classes of the coarse label before it; 0 if there is none
 } Layout;
 
 static const Layout ten = {"cifar-10-batches-bin",

@@ -6,9 +6,9 @@
 
 // ---- weights.c, weights_shards.c, weights_write.c ---------------------------------------------
 
-// What the index at this path names, a JSON file beside the safetensors files that it names.
+// Opens the files that an index names (a JSON file next to the safetensors files).
 int weights_open_index(const char *path, Weights **weights, Error *err);
-// Weights of the tensors of several files; both lists, and the files, are then its own.
+// Joins the tensors of several files; takes ownership of both lists and of the files.
 int weights_join(Weights **files, int nfiles, WeightTensor *tensors, int count, Weights **weights,
                  Error *err);
 
@@ -20,14 +20,14 @@ int weights_write_to(FileWriter *writer, const WeightTensor *tensors, int ntenso
 
 // ---- npy.c ------------------------------------------------------------------------------------
 
-typedef struct NpyView { // an array as it lies in its file
+typedef struct NpyView { // an array in its mapped file
   FileView view;
   const char *dtype; // as safetensors spells it
   bool fortran;      // column-major
   int rank;
   int64_t shape[PlanMaxRank], count;
   const uint8_t *data;
-  size_t bytes; // of data: those of `count` elements
+  size_t bytes; // bytes of the data of `count` elements
 } NpyView;
 
 int npy_view(const char *path, NpyView *npy, Error *err);
@@ -35,8 +35,8 @@ void npy_unview(NpyView *npy);
 
 // ---- image.c ----------------------------------------------------------------------------------
 
-// A PNG's header, which gives the size alone, that the file is whole, and, where that takes little
-// time, its checksums.
+// Reads a PNG's header (only the size) and checks that the file is complete and, if that is fast,
+// its checksums.
 int image_check(const char *path, Image *size, Error *err);
 
 // ---- resize.c ---------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ int resize_image(const Image *in, int width, int height, Image *out, Error *err)
 
 // ---- dataset.c and its forms: cifar.c, arrays.c, folders.c, synthetic.c ------------------------
 
-enum { PathRoom = 4352 }; // of a file of a data set: longer than dataset_open takes a folder's
+enum { PathRoom = 4352 }; // bytes of a data set's file path; more than a folder's may have
 
 struct Dataset {
   const struct DatasetForm *form;
@@ -61,7 +61,7 @@ struct Dataset {
 };
 
 typedef struct DatasetForm {
-  const char *kind, *files; // `files`: what a folder of this form holds
+  const char *kind, *files; // `files`: contents of a folder of this format
   bool (*matches)(const char *path);
   int (*open)(Dataset *dataset, Error *err); // sets count, shape, classes; `close` follows always
   int (*read)(const Dataset *dataset, int64_t index, uint8_t *image, int32_t *label, Error *err);

@@ -1,8 +1,8 @@
 // dataset.c: data sets of pictures with labels: detects the format of a path, and checks common to
 // all formats.
 //
-// A form (CIFAR, arrays, folders of PNGs, synthetic) is a row of `forms`; it recognises its folder,
-// opens it and reads a picture. Files of the forms but PNG are mapped: a picture is a copy.
+// A form (CIFAR, arrays, folders of PNGs, synthetic) is a row of `forms`: it recognises its folder,
+// opens it and reads a picture. All but PNG files are mapped, so that a picture is a copy.
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -53,7 +53,7 @@ int dataset_check_label(const Dataset *dataset, const char *path, int64_t record
 
 // ---- which form --------------------------------------------------------------------------------
 
-// "data set 'PATH': WHY; accepted are", and a line for each form.
+// Fails with "data set 'PATH': WHY; accepted are" and a line for each format.
 static int refuse(const char *path, const char *why, Error *err) {
   err_set(err, ExitBadInput, "data set '%.*s': %s; accepted are", MaxFolder / 2, path, why);
   for (int i = 0; i < COUNT(forms); i++)
@@ -93,7 +93,7 @@ static int find_form(const char *path, const DatasetForm **form, Error *err) {
   return *form ? ExitOk : refuse_folder(path, err);
 }
 
-// ---- what holds for all forms ------------------------------------------------------------------
+// ---- common to all formats ---------------------------------------------------------------------
 
 static int64_t picture_bytes(const int64_t *shape) { // -1: no shape of a picture
   int64_t bytes = 1;
@@ -131,7 +131,7 @@ static int check_opened(const Dataset *dataset, Error *err) {
   if (shape_is_known(wants) && memcmp(has, wants, sizeof dataset->shape))
     return err_set(err, ExitBadInput,
                    "data set '%s': its pictures are %lld x %lld x %lld (channels, height, width), "
-                   "the model takes %lld x %lld x %lld; give the model that input, or convert the "
+                   "the model expects %lld x %lld x %lld; change the model's input, or convert the "
                    "pictures",
                    dataset->path, (long long)has[0], (long long)has[1], (long long)has[2],
                    (long long)wants[0], (long long)wants[1], (long long)wants[2]);

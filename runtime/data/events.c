@@ -4,7 +4,7 @@
 // little endian (tensorflow, core/lib/io/record_writer.h). A payload is a protobuf message
 //   Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5 }
 //   Summary { repeated Value value = 1 }    Value { string tag = 1; float simple_value = 2 }
-// (tensorflow, core/util/event.proto). The first one has the file_version alone.
+// (tensorflow, core/util/event.proto). The first one has only the file_version.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -2,8 +2,8 @@
 // PATH/val.
 //
 // Classes are the folders of train/ in the order of their bytes, also for the test set. Files are
-// looked at when the data set is opened (image_check) and decoded when they are read. A picture of
-// another size is resized (resize.c) to the model's, or when that is not known, to the first
+// checked when the data set is opened (image_check) and decoded when they are read. A picture of
+// another size is resized (resize.c) to the model's, or if that is unknown, to the first
 // picture's.
 #include <dirent.h>
 #include <errno.h>
@@ -138,7 +138,7 @@ static int read_classes(Dataset *dataset, Error *err) {
   return rc;
 }
 
-static int find_class(const Dataset *dataset, const char *name) { // -1: none
+static int find_class(const Dataset *dataset, const char *name) { // or -1
   int label = dataset->names.count - 1;
   while (label >= 0 && strcmp(dataset->names.names[label], name)) label--;
   return label;
@@ -183,7 +183,7 @@ static int read_class(Dataset *dataset, const char *folder, int label, Error *er
   return rc;
 }
 
-// A class of the test set must be one of the training set; files beside the classes are ignored.
+// Reads a split. A class of the test set must be in the training set; other files are ignored.
 static int read_split(Dataset *dataset, const char *folder, Error *err) {
   char path[PathRoom];
   Listing found;
@@ -229,7 +229,7 @@ static int find_shape(Dataset *dataset, Error *err) {
   memcpy(dataset->shape, wanted, sizeof dataset->shape);
   if (wanted[0] && wanted[0] != 1 && wanted[0] != 3)
     return err_set(err, ExitBadInput,
-                   "data set '%s': PNG files have 3 channels, or as grey ones 1; the model takes "
+                   "data set '%s': PNG files have 3 channels, or 1 if grey; the model expects "
                    "%lld x %lld x %lld",
                    dataset->path, (long long)wanted[0], (long long)wanted[1], (long long)wanted[2]);
   if (wanted[0] || !dataset->count) return ExitOk;

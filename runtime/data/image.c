@@ -56,7 +56,7 @@ static void read_header(Reader *reader) {
   reader->image->height = (int)height;
 }
 
-// Asks libpng to convert any pixel format to 8-bit RGB; of a palette's, to a byte each, its place.
+// Makes libpng convert any pixel format to 8-bit RGB; palette pixels stay indices of one byte.
 static void ask_for_rgb(Reader *reader) {
   png_structp png = reader->png;
   png_byte color = png_get_color_type(png, reader->info);
@@ -83,8 +83,8 @@ static void allocate(Reader *reader) {
     reader->rows[y] = reader->image->rgb + width * (3 * (y + 1) - bytes);
 }
 
-// Places in the palette to their colours, row by row where they are. libpng would take those beyond
-// the palette for black.
+// Replaces palette indices by colours, row by row, in place. libpng would read indices beyond the
+// palette as black.
 static void look_up(Reader *reader) {
   png_colorp colors = NULL;
   int count = 0;
@@ -121,8 +121,8 @@ static size_t number(const uint8_t *bytes) { // of 4 bytes, the largest first
 
 enum { Signature = 8, AroundData = 12 }; // bytes; around a chunk's: its length, type, checksum
 
-// Does the file reach the end of its last chunk, IEND? Seldom is anything behind that: its last
-// bytes tell, without what lies between.
+// True if the file reaches the end of its last chunk, IEND. That is usually the end of the file, so
+// its last bytes are checked first, without walking the chunks.
 static bool is_whole(const FileView *view) {
   const uint8_t *bytes = view->bytes;
   size_t at = view->size - AroundData;
@@ -134,8 +134,8 @@ static bool is_whole(const FileView *view) {
   return false;
 }
 
-// The first chunk whose bytes are not those of its checksum, of those that a picture needs (their
-// types begin with a capital); null: none. The file is whole.
+// The first chunk with a wrong checksum among the critical ones (type begins with a capital
+// letter), or NULL. The file is complete.
 static const uint8_t *find_damaged(const FileView *view) {
   const uint8_t *bytes = view->bytes;
   for (size_t at = Signature; at + AroundData <= view->size;) {
@@ -150,8 +150,8 @@ static const uint8_t *find_damaged(const FileView *view) {
   return NULL;
 }
 
-// To sum up a file takes 1 us for each KB, once its header has brought it in from the disk; one of
-// more than the system then reads ahead takes longer, and is summed up when it is read.
+// Checksums take 1 us per KB of a file that is in memory once its header was read. A file longer
+// than the system's read-ahead takes longer, and is checked when it is read.
 static bool check(Reader *reader) {
   static const size_t kMostSummed = (size_t)128 << 10;
   if (setjmp(png_jmpbuf(reader->png))) return false;

@@ -1,8 +1,8 @@
 // loader.c: batches of a data set, read ahead by threads.
 //
-// Two slots take turns: the caller has the batch of one while threads fill the other. A thread
-// takes the next few places of the oldest batch that has some left, so what a batch holds never
-// depends on the number of threads: the order of an epoch comes from seed and epoch alone.
+// Two slots alternate: the caller has the batch of one while threads fill the other. A thread
+// takes the next few places of the oldest unfinished batch, so a batch's contents do not
+// depend on the number of threads: the order of an epoch depends only on seed and epoch.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,20 +17,20 @@ typedef struct Slot { // a batch being read
   uint8_t *images;
   int32_t *labels;
   int64_t *pictures; // of the data set, by place in the batch
-  int taken, done;   // places that threads have begun, and have read
-  int failed;        // the first place that could not be read; -1: none
+  int taken, done;   // places that threads have started, and finished
+  int failed;        // the first place that could not be read, or -1
   Error err;         // of it
 } Slot;
 
 struct Loader {
   const Dataset *dataset;
   LoaderOptions options;
-  int64_t count, batches; // pictures and batches of an epoch
+  int64_t count, batches; // pictures and batches per epoch
   size_t bytes;           // of a picture
-  int64_t *order, epoch;  // the pictures of this epoch, shuffled; -1: of none yet
+  int64_t *order, epoch;  // shuffled pictures of this epoch; -1: no epoch yet
   Slot slots[Slots];      // batch n, counted over all epochs, is in slot n % Slots
   int64_t next, started;  // batches: the next for the caller, the first that is in no slot yet
-  pthread_mutex_t lock;   // of everything below and of the slots' counts
+  pthread_mutex_t lock;   // guards everything below and the slots' counts
   pthread_cond_t work, full;
   pthread_t threads[LoaderMaxThreads];
   int nthreads;
@@ -39,7 +39,7 @@ struct Loader {
 
 // ---- which pictures ----------------------------------------------------------------------------
 
-// Fisher and Yates; a number below n is the high half of its product with 64 random bits.
+// Fisher-Yates shuffle; a number below n is the high half of n times 64 random bits.
 static void shuffle(Loader *loader, int64_t epoch) {
   uint64_t key = random_at(loader->options.seed, (uint64_t)epoch);
   int64_t *order = loader->order;
@@ -53,7 +53,7 @@ static void shuffle(Loader *loader, int64_t epoch) {
   loader->epoch = epoch;
 }
 
-// Gives the next batch to the threads, if there is one and its slot is free.
+// Makes the next batch available to the threads if there is one and its slot is free.
 static bool start(Loader *loader) {
   int64_t number = loader->started, batch = loader->options.batch;
   if (number == loader->next + Slots) return false;
@@ -114,7 +114,7 @@ static void *run_thread(void *argument) {
   return NULL;
 }
 
-// Signals stay with the program's own threads.
+// Starts the threads with signals blocked: they stay with the program's threads.
 static int start_threads(Loader *loader, Error *err) {
   int wanted = loader->options.threads ? loader->options.threads : UsualThreads, rc = 0;
   sigset_t all, before;

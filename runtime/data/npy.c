@@ -107,7 +107,7 @@ static bool take_dict(Header *header) {
 
 // ---- the data ----------------------------------------------------------------------------------
 
-// NumPy's type codes and safetensors' names for them, whose reader of numbers serves here too.
+// NumPy's type codes and the safetensors names under which weights.c reads such numbers.
 static const struct {
   const char *descr, *dtype;
   size_t size;

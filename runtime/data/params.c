@@ -1,7 +1,7 @@
 // params.c: parameter values, from a safetensors file or from a seed, and the entry `init`.
 //
-// Seeded values depend on (seed, parameter name, position) alone: not on the plan, the lowering or
-// the device. So every lowering of a model, and the oracle, sees the same numbers.
+// Seeded values depend only on (seed, parameter name, position), not on the plan, the lowering or
+// the device. So every lowering of a model, and the oracle, use the same numbers.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct Params {
   Weights *weights; // NULL: seeded
   uint64_t seed;
   ParamsChoice choice; // may be null
-  char *prefix;        // what names of the model begin with by its setting; NULL: it has none
+  char *prefix;        // prefix of the model's names by its setting; NULL if it has none
   void *user;
 };
 
@@ -26,7 +26,7 @@ static double uniform(uint64_t key, uint64_t at) { // in (0, 1)
   return ((double)(random_at(key, at) >> 11) + 0.5) * 0x1p-53;
 }
 
-// Box and Muller 1958: two uniform numbers make a pair of normal ones, at 2k and 2k + 1.
+// Box and Muller 1958: two uniform numbers give a pair of normal ones, at 2k and 2k + 1.
 static void fill_normal(uint64_t key, double mean, double deviation, float *values, int64_t count) {
   for (int64_t i = 0; i < count; i += 2) {
     double radius = deviation * sqrt(-2 * log(uniform(key, (uint64_t)i)));
@@ -97,8 +97,8 @@ static bool begins_anew(const Params *params, const PlanTensor *tensor) {
   return tensor->init != InitNone && !weights_find(params->weights, tensor->name);
 }
 
-// Where at least half of the file's names begin as the similar one does, before ours, this is said,
-// and the setting that makes the model's names so: "; 148 of its 149 tensors begin with 'module.'".
+// If at least half of the file's names have a prefix that ours lack, adds a hint and the setting
+// that makes the names match: "; 148 of its 149 tensors begin with 'module.'".
 static void say_prefix(const Params *params, const char *name, const char *hint, char *text,
                        size_t size) {
   int length = (int)(strlen(hint) - strlen(name)), count = weights_count(params->weights), so = 0;
@@ -123,7 +123,7 @@ static int missing(const Params *params, const PlanTensor *tensor, Error *err) {
                  hint ? "'?" : "", prefix);
 }
 
-// The file's tensor of that name; errors when there is none, or of another shape.
+// Finds the tensor of that name; fails if it is missing or has another shape.
 static int find_weight(const Params *params, const PlanTensor *tensor, const WeightTensor **out,
                        Error *err) {
   const WeightTensor *weight = *out = weights_find(params->weights, tensor->name);
@@ -226,7 +226,7 @@ int params_check(const Params *params, const Plan *plan, Error *err) {
   return ExitOk;
 }
 
-// Are its values on the device those of params_values?
+// True if its values on the device are those of params_values.
 static bool is_plain(const PlanTensor *t) {
   bool plain = t->dtype == DtF32;
   for (int d = 0; d < t->rank; d++) plain = plain && t->order[d] == d;
@@ -268,7 +268,7 @@ static bool is_param(const Plan *plan, const char *name) {
   return tensor >= 0 && params_has(&plan->tensors[tensor]);
 }
 
-// Is it in no file, though nobody asked for its initial value?
+// True if no file has it although its initial value was not asked for.
 static bool is_lacking(const Params *params, const PlanTensor *tensor) {
   return params->weights && tensor->init != InitTable && begins_anew(params, tensor) &&
          !weights_find(params->weights, tensor->name) &&

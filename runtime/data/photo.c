@@ -21,7 +21,7 @@ static const Ball balls[] = {{.42f, .60f, .24f, {.85f, .32f, .16f}},
                              {.70f, .84f, .09f, {.93f, .80f, .30f}}};
 static const float kHorizon = .48f;
 
-// A random number in [0, 1) that depends on a place and nothing else.
+// A random number in [0, 1) that depends only on the place and the seed.
 static float hash(int x, int y, uint64_t seed) {
   uint64_t h = seed ^ (uint64_t)(uint32_t)x * 0x9E3779B97F4A7C15u ^
                (uint64_t)(uint32_t)y * 0xC2B2AE3D27D4EB4Fu;

@@ -22,7 +22,7 @@ static int bad_row(const char *path, const PictureRow *row, int columns, Error *
                  (long long)row->shape[2], MostSide);
 }
 
-// The sizes of the grid, and of a column.
+// Computes the sizes of the grid and of its columns.
 static int measure(const char *path, const PictureRow *rows, int nrows, int columns, Image *grid,
                    int64_t *column, Error *err) {
   int64_t width = 0, height = 0;

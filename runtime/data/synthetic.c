@@ -1,9 +1,9 @@
 // synthetic.c: pictures generated from a seed, for runs without a data set: learnable, and the same
 // on every machine.
 //
-// A class has a smooth pattern, random numbers on a coarse grid with straight lines between them,
-// that depends on seed and class alone; a picture is its class's pattern and noise of its own. All
-// is integers. Training and test differ in the noise.
+// A class has a smooth pattern (random numbers on a coarse grid, interpolated linearly) that
+// depends only on seed and class; a picture is its class's pattern plus individual noise. All
+// arithmetic is integer. Training and test differ in the noise.
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static int synthetic_open(Dataset *dataset, Error *err) {
   return ExitOk;
 }
 
-// Where pixel `at` of `size` lies on the grid, in fixed point.
+// Position of pixel `at` of `size` on the grid, in fixed point.
 static int on_grid(int at, int size) {
   return size > 1 ? (int)(((unsigned)at * (Grid - 1) << FractionBits) / (unsigned)(size - 1)) : 0;
 }

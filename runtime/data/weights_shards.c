@@ -1,5 +1,5 @@
-// weights_shards.c: weights in several safetensors files, which an index names: a JSON object with
-// a "weight_map" from each tensor's name to a file beside the index, as Hugging Face's
+// weights_shards.c: weights in several safetensors files with an index: a JSON object with a
+// "weight_map" from each tensor's name to a file next to the index, like Hugging Face's
 // model.safetensors.index.json.
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static int read_index(Shards *s, Error *err) {
   return s->names && s->files && s->tensors ? ExitOk : heap_error(err, "reading weights");
 }
 
-// The file of this name beside the index, opened when it is first named.
+// The file of this name next to the index, opened on first use.
 static int find_file(Shards *s, const char *name, Weights **file, Error *err) {
   for (int i = 0; i < s->nfiles; i++)
     if (!strcmp(s->names[i], name)) {
@@ -46,7 +46,7 @@ static int find_file(Shards *s, const char *name, Weights **file, Error *err) {
     }
   size_t length = strlen(name);
   if (strchr(name, '/') || length < 13 || strcmp(name + length - 12, ".safetensors"))
-    return WRONG("%s': '%.80s' is not the name of a .safetensors beside it", s->path, name);
+    return WRONG("%s': '%.80s' is not a .safetensors file in its folder", s->path, name);
   const char *slash = strrchr(s->path, '/');
   size_t folder = slash ? (size_t)(slash - s->path) + 1 : 0, room = folder + length + 1;
   char *path = heap_alloc(room, 1);

@@ -1,6 +1,6 @@
 // weights_write.c: writes a safetensors file.
 //
-// Tensors stand in the order the reference writer uses: widest dtype first, then by name, so that
+// Tensors are in the order of the reference writer: widest dtype first, then by name, so that
 // every tensor is aligned; the header is padded with spaces to a multiple of 8.
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ int weights_write_to(FileWriter *writer, const WeightTensor *tensors, int ntenso
                               "%s '%s': a tensor's name is empty, used twice or not UTF-8",
                               writer->kind, writer->path)
                     : heap_error(err, "writing weights");
-  file_abort(writer); // nothing when it is done
+  file_abort(writer); // no effect after a commit
   free(header);
   free(sorted);
   return rc;

@@ -1,4 +1,4 @@
-// api.c: the functions of the CUDA driver and of NVRTC, from whichever library was opened.
+// api.c: loads the functions of the CUDA driver and NVRTC from the library that was opened.
 //
 // The symbols in cuda_api.def carry their version (cuMemAlloc_v2), so plain dlsym finds the same
 // functions in libcuda and in libcusim.

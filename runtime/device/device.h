@@ -45,7 +45,7 @@ bool api_load_nvrtc(void *library, NvrtcApi *api, const char **missing);
 
 // ExitOk, or ExitNoDevice with "CALL failed: NAME (code): text".
 int api_check(const DriverApi *api, CUresult result, const char *call, Error *err);
-void api_fail_after(int64_t calls); // tests: the call after so many is taken for failed; -1: none
+void api_fail_after(int64_t calls); // tests: the call after this many fails; -1: none
 #define CU(api, err, function, ...) api_check((api), (api)->function(__VA_ARGS__), #function, (err))
 
 // ---- toolkit.c: NVRTC, or the simulator's compiler --------------------------------------------
@@ -56,7 +56,7 @@ typedef struct Toolkit {
   int version;    // 13000 is 13.0
   bool simulator; // kernels become host code
   char path[512];
-  char identity[192]; // what else decides the compiled bytes: build-id, host compiler
+  char identity[192]; // more inputs of the compiled bytes: build-id, host compiler
 } Toolkit;
 
 // `newest`: as in find_library. Errors: ExitNoToolchain.
@@ -67,14 +67,14 @@ void toolkit_close(Toolkit *toolkit); // leaves libcusim open: the device owns i
 
 // ---- host.c: the machine the simulator compiles kernels for -----------------------------------
 
-bool host_compiler(char *path, size_t size); // the C++ compiler it will use; false: there is none
+bool host_compiler(char *path, size_t size); // the C++ compiler it will use; false if none
 void host_stamp(const char *path, char *text, size_t size); // size and time of a file
 void host_identity(char *text, size_t size); // a hash of compiler, processor and settings
 
 // ---- nvtx.c -----------------------------------------------------------------------------------
 
 typedef struct Nvtx Nvtx;             // the domain `nngen`
-typedef struct NvtxRanges NvtxRanges; // names and colours, made once; only the payload changes
+typedef struct NvtxRanges NvtxRanges; // names and colours, built once; only the payload changes
 
 typedef enum NvtxCategory {
   NvtxForward = 1, // categories count from 1; 0 is none
@@ -99,7 +99,7 @@ enum NvtxColor { // ARGB
   ColorGrey = 0xFF9E9E9E
 };
 
-Nvtx *nvtx_open(void); // NULL: built without NVTX, or no memory. Everything below takes NULL
+Nvtx *nvtx_open(void); // NULL if built without NVTX or out of memory. Everything below accepts NULL
 void nvtx_close(Nvtx *nvtx);
 NvtxRanges *nvtx_ranges(int count);
 void nvtx_ranges_free(NvtxRanges *ranges);

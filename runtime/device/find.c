@@ -1,9 +1,9 @@
 // find.c: finds the libraries that nngen loads at run time, and says where it looked.
 //
-// One row per library, one per place; the places are tried in order and each is written down, so
+// One row per library, one per place; the places are tried in order and recorded, so
 // that `nngen doctor` and the error for a missing library can show the search. Order: what the user
 // named, what the process already has, the system's loader, conda, CUDA_PATH and CUDA_HOME, the
-// usual toolkit folders, wheels of the Pythons at hand.
+// usual toolkit folders, wheels of the Pythons found.
 #include <dlfcn.h>
 #include <glob.h>
 #include <libgen.h>
@@ -32,7 +32,7 @@ static const LibraryRow rows[FindCount] = {
 
 #define TOOLKIT_DIRS "/{lib64,lib,targets/*/lib,extras/CUPTI/lib64}"
 
-// A place is a glob pattern below the value of an environment variable, or below nothing.
+// A place is a glob pattern relative to the value of an environment variable, or absolute.
 static const struct {
   const char *how, *variable, *pattern;
 } places[] = {
@@ -66,7 +66,7 @@ static void searched(Search *search, const char *where) {
   if (copy) list[found->nsearched++] = copy;
 }
 
-// The stub libcuda of the toolkit has all the symbols and none of the functions.
+// The toolkit's stub libcuda has all symbols but no working functions.
 static bool is_stub(const char *path) {
   return strstr(path, "/stubs/") != NULL;
 }
@@ -87,7 +87,7 @@ static bool accept(Search *search, void *handle, const char *how) {
 }
 
 static bool try_file(Search *search, const char *path, int flags, const char *how) {
-  // NODELETE: NVRTC does not give back its memory when it is unloaded.
+  // NODELETE: NVRTC does not release its memory when unloaded.
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | flags);
   if (handle) return accept(search, handle, how);
   if (!(flags & RTLD_NOLOAD) && strchr(path, '/'))
@@ -136,7 +136,7 @@ static bool find_driver(Search *search) {
          try_dir(search, "/usr/lib/wsl/lib", "WSL");
 }
 
-// Wheels lie below a Python: the virtual environment's, conda's, the user's, the system's.
+// Wheels are in site-packages: of the virtual environment, conda, the user, the system.
 static bool find_wheel(Search *search) {
   const char *home = getenv("HOME");
   char user[PATH_MAX] = "", pattern[160];
@@ -188,8 +188,8 @@ static bool find_sim(Search *search) {
   return try_sonames(search, 0, "ld.so");
 }
 
-// NVRTC opens its builtins by bare name and has no run path, so it does not find them beside
-// itself: without this, the first compilation fails with error 7.
+// NVRTC opens its builtins by bare name without a run path, so it does not find them in its folder:
+// without this, the first compilation fails with error 7.
 static void load_builtins(const char *nvrtc_path) {
   char pattern[PATH_MAX + 32], copy[PATH_MAX];
   glob_t match;

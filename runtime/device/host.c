@@ -1,5 +1,5 @@
-// host.c: what decides the machine code that libcusim makes: the C++ compiler, the processor
-// (kernels are compiled for the one at hand), and the checks that are built in.
+// host.c: identifies everything that determines libcusim's machine code: the C++ compiler, the
+// host's processor (kernels are compiled for it), and the checks that are built in.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,7 +32,7 @@ static bool find_command(char *command, size_t size, char *path, size_t path_siz
     char word[512];
     snprintf(word, sizeof word, "%.*s", (int)strcspn(command, " "), command);
     if (find_program(word, path, path_size)) return true;
-    if (i == 0) return false; // the user's own choice is not passed over in silence
+    if (i == 0) return false; // a compiler that the user named must not be replaced silently
   }
   return false;
 }

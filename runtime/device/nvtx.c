@@ -2,8 +2,8 @@
 //
 // The headers of NVTX 3 hold the whole library: without a tool a push and a pop cost a few
 // nanoseconds, and every handle is NULL, which is no error. Names are registered once, because nsys
-// starts a capture on registered names only; the attributes of a range are built once, too. Where
-// the headers were missing at build time, nothing here does anything (nvtx_available says so).
+// starts a capture on registered names only; the attributes of a range are built once, too. If
+// the headers were missing at build time, these functions do nothing (nvtx_available).
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// toolkit.c: opens NVRTC, or the compiler inside libcusim, and says exactly which one it is.
+// toolkit.c: opens NVRTC, or libcusim's compiler, and identifies it exactly.
 //
 // The identity goes into the keys of the kernel cache. NVRTC's version alone hides patch releases,
 // so the library's build-id joins it; the simulator's output also depends on the host compiler.
@@ -112,7 +112,7 @@ int toolkit_check_arch(const Toolkit *toolkit, const char *arch, Error *err) {
   char known[512];
   if (toolkit->simulator) return ExitOk; // it compiles for the host, whatever it says it is
   if (sscanf(arch, "sm_%d", &wanted) != 1)
-    return err_set(err, ExitUsage, "'%s' is not an architecture, as sm_90a", arch);
+    return err_set(err, ExitUsage, "'%s' is not an architecture, for example sm_90a", arch);
   if (toolkit->api.nvrtcGetNumSupportedArchs(&count) || count < 1 || count > COUNT(archs) ||
       toolkit->api.nvrtcGetSupportedArchs(archs))
     return ExitOk; // let the compiler speak

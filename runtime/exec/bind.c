@@ -1,5 +1,5 @@
-// bind.c: every kernel's argument list, as a launch takes it: addresses of tensors, scalars, tensor
-// maps. Bound once for each space, when its memory is taken.
+// bind.c: every kernel's argument list for its launches: addresses of tensors, scalars, tensor
+// maps. Bound once per space, when its memory is allocated.
 #include <stdlib.h>
 
 #include "exec/exec.h"

@@ -1,4 +1,4 @@
-// count.c: what libcusim counted while a kernel ran. A GPU's counters are a profiler's business.
+// count.c: libcusim's counters of a kernel. On a GPU, use a profiler.
 #include <dlfcn.h>
 #include <string.h>
 

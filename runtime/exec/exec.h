@@ -17,8 +17,8 @@ struct Loaded {
   CUdeviceptr spaces[3]; // by Space; 0 when it has no bytes, or is freed
   bool keep_init;        // SpaceInit stays after `init`
   union ParamWord *words; // kernel arguments that are pointers or scalars, all kernels in a row
-  struct ParamMap *maps;  // those that are tensor maps
-  void **params;          // the address of each argument, as cuLaunchKernel wants it
+  struct ParamMap *maps;  // the arguments that are tensor maps
+  void **params;          // the address of each argument, for cuLaunchKernel
   int *first_param;       // of each kernel
   CUevent begin, end;
   CusimNameLaunch name_launch; // of libcusim; null on a GPU
@@ -28,7 +28,7 @@ struct Loaded {
 };
 
 void load_refuse_renamed(bool refuse); // tests: as if the driver refused images with a new name
-int load_space(Loaded *loaded, Space space, Error *err); // takes its memory, binds arguments
+int load_space(Loaded *loaded, Space space, Error *err); // allocates its memory, binds arguments
 void load_free_space(Loaded *loaded, Space space);
 
 // ---- bind.c -----------------------------------------------------------------------------------
@@ -36,8 +36,8 @@ void load_free_space(Loaded *loaded, Space space);
 CUdeviceptr load_pointer(const Loaded *loaded, int tensor);
 bool bind_allocate(Loaded *loaded); // room for all arguments; scalars get their values
 void bind_free(Loaded *loaded);
-void bind_pointers(Loaded *loaded, Space space); // of its tensors, when its memory came or went
-int bind_maps(Loaded *loaded, Space space, Error *err); // of its tensors, when its memory came
+void bind_pointers(Loaded *loaded, Space space); // after its memory was allocated or freed
+int bind_maps(Loaded *loaded, Space space, Error *err); // after its memory was allocated
 
 // ---- tensor.c ---------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 // feed.c: batches to the device and results back, while it computes.
 //
-// A batch goes from pinned memory to a buffer on the device by a stream of its own, and from there
-// to the plan's inputs by the device's stream: the copy over the bus lies beside the step before.
-// There are two buffers, so that it never waits for the batch before to be read. Events order all
-// of it; the host waits only before it writes its own memory anew.
+// A batch is copied from pinned memory to a buffer on the device by a separate stream, and from
+// there to the plan's inputs by the device's: the bus transfer overlaps with the step before.
+// With two buffers it does not wait until the batch before has been read. Events order all
+// copies; the host waits only before it overwrites its own memory.
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ struct Feed {
   CUstream stream; // of the copies from the host
   int tensors[MostTensors], count;
   size_t offset[MostTensors];   // in a buffer
-  CUdeviceptr buffers[Buffers]; // batch n takes buffer n % Buffers
+  CUdeviceptr buffers[Buffers]; // batch n uses buffer n % Buffers
   CUevent copied[Buffers];      // from the host
   CUevent moved[Buffers];       // to the inputs: the buffer is free
   int64_t batches;              // put
@@ -144,7 +144,7 @@ struct Tap {
   int64_t put, taken;
 };
 
-// One copy brings all: the results of an entry lie side by side.
+// One copy transfers all results of an entry, which are adjacent.
 static void find_span(Tap *tap) {
   CUdeviceptr end = 0;
   for (int i = 0; i < tap->count; i++) {

@@ -1,5 +1,5 @@
 // load.c: a plan on a device: its kernels as functions, its spaces as memory, every kernel's
-// argument list ready. After this nothing is allocated while a step runs.
+// argument list bound. Nothing is allocated while a step runs.
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -100,7 +100,7 @@ void load_keep_init(Loaded *loaded, bool keep) {
   if (!keep) load_free_space(loaded, SpaceInit);
 }
 
-// An output of parameters alone is made once, and no later run writes it again.
+// True if `init` writes it: an output of parameters only, which no later run writes again.
 static bool made_by_init(const Plan *plan, int tensor) {
   for (int e = 0; e < plan->nentries; e++)
     if (!strcmp(plan->entries[e].name, "init") && plan_writes(plan, &plan->entries[e], tensor))
@@ -142,8 +142,8 @@ void load_refuse_renamed(bool refuse) {
   refuse_renamed = refuse;
 }
 
-// A GPU's kernel gets a module of its own, of the image under its own name. *refused: the image, or
-// the driver, does not take that name.
+// On a GPU each kernel gets a separate module: the image, renamed. *refused: the image cannot be
+// renamed, or the driver rejects it.
 static int load_module(Loaded *loaded, int index, const KernelImage *image, bool *refused,
                        Error *err) {
   const DriverApi *api = &loaded->device->api;
@@ -166,7 +166,7 @@ static int load_module(Loaded *loaded, int index, const KernelImage *image, bool
   return rc;
 }
 
-// libcusim gives a function of a shared module another name, and counters of its own.
+// On libcusim a function of a shared module gets another name and separate counters.
 static int load_alias(Loaded *loaded, int index, const KernelImage *images, bool *refused,
                       Error *err) {
   CUresult (*alias)(CUfunction *, CUmodule, const char *, const char *) = NULL;
@@ -198,9 +198,9 @@ static int load_function(Loaded *loaded, int index, const KernelImage *images, b
   return rc;
 }
 
-// Shared memory and L1 share an SM's memory: asks for as much of it as the blocks that the schedule
-// counts on need, each with the KiB that the system takes. The driver's own choice may leave room
-// for fewer.
+// Shared memory and L1 share an SM's memory: requests the carveout for the number of blocks per SM
+// that the schedule assumes, each with the KiB that the system reserves. The driver's default may
+// leave room for fewer.
 static int ask_carveout(Loaded *loaded, int index, Error *err) {
   enum { SystemSmem = 1024 };
   const PlanKernel *kernel = &loaded->plan->kernels[index];
@@ -214,7 +214,7 @@ static int ask_carveout(Loaded *loaded, int index, Error *err) {
 
 static int load_kernel(Loaded *loaded, int index, const KernelImage *images, bool *refused,
                        Error *err) {
-  enum { FreeSmem = 48 * 1024 }; // a kernel must ask for more than that
+  enum { FreeSmem = 48 * 1024 }; // more needs an opt-in
   const PlanKernel *kernel = &loaded->plan->kernels[index];
   const DriverApi *api = &loaded->device->api;
   int rc = check_smem(loaded, index, err);
@@ -247,7 +247,7 @@ static int build_and_load(Loaded *loaded, const JitOptions *options, bool *refus
   return rc;
 }
 
-// A driver that refuses a renamed image gets every kernel compiled under its own name instead.
+// If the driver rejects a renamed image, every kernel is compiled under its own name instead.
 static int load_kernels(Loaded *loaded, const JitOptions *options, Error *err) {
   JitOptions own = *options;
   Error first;
@@ -294,7 +294,7 @@ static int load_all(Loaded *loaded, const JitOptions *options, Error *err) {
   int rc = plan_check(loaded->plan, err);
   if (!rc && !allocate(loaded)) rc = heap_error(err, "loading a plan");
   if (!rc) rc = CU(api, err, cuCtxSetCurrent, loaded->device->context);
-  if (!rc) rc = load_memory(loaded, err); // first: it fails at once, compiling takes seconds
+  if (!rc) rc = load_memory(loaded, err); // first: it fails fast, compiling takes seconds
   return rc ? rc : load_kernels(loaded, options, err);
 }
 

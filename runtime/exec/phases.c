@@ -1,10 +1,10 @@
-// phases.c: the phases of a step of training, by the names of its kernels' layers, and ranges for
+// phases.c: the phases of a training step, by the layer names of its kernels, and ranges for
 // profilers around them.
 //
 // A gradient's layer has "_grad" in its name, the optimizer's begin with optimizer_step, losses and
-// metrics with the name of the output they make. All else lies before the loss or behind it:
-// forward or backward. The loss is the last of that name with gradients behind it, as what is left
-// of it may be stored at the end; without one, gradients begin where the first is made.
+// metrics with the name of their output. All others are before the loss (forward) or after it
+// (backward). The loss is the last kernel of that name with gradients after it, because parts of
+// it may be stored at the end; if there is none, the backward pass begins at the first gradient.
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static bool is_output(const Plan *plan, const char *entry, const char *layer) {
   return false;
 }
 
-// Is the layer no more than the name of one of the kernel's ops?
+// True if the layer's name is only that of one of the kernel's ops.
 static bool is_unnamed(const PlanKernel *kernel) {
   size_t length = strlen(kernel->layer);
   for (const char *op = kernel->ops; (op = strstr(op, kernel->layer)); op++)
@@ -41,7 +41,7 @@ static bool is_unnamed(const PlanKernel *kernel) {
   return false;
 }
 
-// What the name alone says; PhaseCount: nothing.
+// The phase by the layer's name, or PhaseCount if it does not say.
 static Phase named(const Plan *plan, const char *entry, const PlanKernel *kernel) {
   static const char kOptimizer[] = "optimizer_step";
   if (begins(kernel->layer, kOptimizer, strlen(kOptimizer))) return PhaseOptimizer;
@@ -106,8 +106,8 @@ void range_pop(Device *device) {
 
 typedef struct Marks { // the ranges that are open
   Device *device;
-  Phase phase;     // PhaseCount: none
-  char layer[128]; // the first part of its name, inside of the forward pass; "": none
+  Phase phase;     // or PhaseCount
+  char layer[128]; // first part of its name, inside of the forward pass; "" if none
 } Marks;
 
 static void close_layer(Marks *marks) {
@@ -146,7 +146,7 @@ int phases_run(Loaded *loaded, const char *name, Error *err) {
   if (!phases) return heap_error(err, "running a step");
   Marks marks = {.device = loaded->device, .phase = PhaseCount};
   NvtxLevel level = loaded->nvtx_level;
-  loaded->nvtx_level = NvtxOff; // the phases' ranges take the place of the layers'
+  loaded->nvtx_level = NvtxOff; // the phases' ranges replace those of layers
   rc = phases_find(loaded->plan, name, phases, err);
   for (int i = 0; i < entry->nsteps && !rc; i++) {
     const PlanStep *step = &entry->steps[i];

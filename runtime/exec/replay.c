@@ -10,7 +10,7 @@ struct Replay {
   CUgraphExec exec;
 };
 
-// Ranges pushed while capturing would mark a time in which nothing runs: none are.
+// Disables ranges: while capturing, they would mark a time in which nothing runs.
 static int capture(Replay *replay, Error *err) {
   Loaded *loaded = replay->loaded;
   const DriverApi *api = &loaded->device->api;
@@ -20,7 +20,7 @@ static int capture(Replay *replay, Error *err) {
   loaded->nvtx_level = NvtxOff;
   if (!rc) rc = run_enqueue(loaded, replay->entry, err);
   loaded->nvtx_level = level;
-  Error end = {0}; // the capture must end whatever happened; the first failure is the one to tell
+  Error end = {0}; // the capture must end in any case; the first failure is reported
   int ended = CU(api, &end, cuStreamEndCapture, loaded->device->stream, &replay->graph);
   if (!rc && ended) *err = end;
   return rc ? rc : ended;

@@ -1,7 +1,7 @@
-// run.c: entries of a loaded plan: all at once, step by step, or again and again with a clock.
+// run.c: runs entries of a loaded plan: at once, step by step, or repeatedly with timing.
 //
-// Every step goes on the device's one stream, so steps run in the plan's order. Times are the
-// device's own, between two events. Under NvtxLayer each launch stands in a range of its layer.
+// All steps are enqueued on the device's stream, so they run in the plan's order. Times are
+// measured between two events. Under NvtxLayer each launch is in a range of its layer.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 // ---- ranges ------------------------------------------------------------------------------------
 
-// What the entries are to a profiler; the colours are those users know from the workloads.
+// Names and colours of the entries' ranges in profilers.
 static const struct {
   const char *entry, *name, *layer_suffix;
   NvtxCategory category;
@@ -89,7 +89,7 @@ int run_find_entry(const Loaded *loaded, const char *name, int *entry, Error *er
   return err_set(err, ExitUsage, "plan '%s' has no entry '%s'", loaded->plan->model, name);
 }
 
-// Tells libcusim, for its reports, what the next launch is and which tensors it may touch.
+// Tells libcusim the name of the next launch and which tensors it may touch, for its reports.
 static void name_launch(const Loaded *loaded, const PlanKernel *kernel) {
   enum { Most = 64 };
   CusimTensor tensors[Most];
@@ -103,7 +103,7 @@ static void name_launch(const Loaded *loaded, const PlanKernel *kernel) {
   loaded->name_launch(kernel->layer, kernel->nargs <= Most ? count : 0, tensors);
 }
 
-// A plan's attributes as the driver takes them: at most two, how many is returned.
+// Converts a plan's attributes to the driver's; returns their number, at most two.
 static unsigned launch_attributes(const PlanAttributes *plan, CUlaunchAttribute *attributes) {
   unsigned count = 0;
   if (!plan) return 0;

@@ -86,7 +86,7 @@ static void store_element(Dtype dtype, void *stored, int64_t at, double value) {
 
 // ---- all elements ------------------------------------------------------------------------------
 
-// Walks the model's order; `at` is where the element is in memory.
+// Iterates in the model's order; `at` is the element's index in memory.
 typedef struct Walk {
   int rank;
   int64_t shape[PlanMaxRank], stride[PlanMaxRank], index[PlanMaxRank], at;

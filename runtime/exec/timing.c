@@ -1,7 +1,7 @@
 // timing.c: how long an entry, and each of its steps, takes on the device.
 //
-// Times lie between two events on the stream. Steps are timed inside a whole run, an event between
-// each two: nothing waits in between, so a step's time holds no launch latency of the host.
+// Times are between two events on the stream. Steps are timed inside a whole run, with an event
+// between them: nothing waits, so a step's time excludes the host's launch latency.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

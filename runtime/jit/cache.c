@@ -3,7 +3,7 @@
 // An entry is a file named after its key: a header, then the image. The header holds its own hash
 // and the image's, so a damaged byte anywhere is found before a driver sees it; such an entry is
 // deleted and built again. Entries appear by rename, so readers and writers need no lock: equal
-// keys mean equal contents, and the last writer wins. The folder belongs to the user alone.
+// keys mean equal contents, and the last writer wins. Only the user may access the folder.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -79,7 +79,7 @@ void cache_open(const char *dir, const Log *log, Cache *cache) {
     return;
   }
   file_make_parents(cache->dir, 0700);
-  mkdir(cache->dir, 0700); // check_dir says what went wrong
+  mkdir(cache->dir, 0700); // check_dir reports errors
   const char *wrong = check_dir(cache->dir);
   if (!wrong) return;
   log_warn(log, "no kernel cache: '%s': %s", cache->dir, wrong);
@@ -173,7 +173,7 @@ static void entry_path(const Cache *cache, CacheKey key, char *path, size_t size
   snprintf(path, size, "%s/%016" PRIx64 "%016" PRIx64 ".nnk", cache->dir, key.high, key.low);
 }
 
-// Out of memory says nothing about the file.
+// Running out of memory does not mean that the file is damaged.
 static bool is_damaged(const char *wrong) {
   return wrong != kNoMemory;
 }

@@ -17,7 +17,7 @@ static bool ends_with(const char *name, const char *end) {
   return length >= tail && !strcmp(name + length - tail, end);
 }
 
-// ".nnk" or ".nnk.tmp.XXXXXX": nothing else in the folder is deleted.
+// True for ".nnk" and ".nnk.tmp.XXXXXX": no other file of the folder is deleted.
 static bool is_entry(const char *name) {
   return ends_with(name, ".nnk");
 }
@@ -48,7 +48,7 @@ static int by_use(const void *a, const void *b) {
 
 static int scan(CacheList *list, Error *err) {
   DIR *dir = opendir(list->dir);
-  if (!dir && errno == ENOENT) return ExitOk; // nothing was ever kept
+  if (!dir && errno == ENOENT) return ExitOk; // no cache yet
   if (!dir) return err_set(err, ExitBadInput, "cache '%s': %s", list->dir, strerror(errno));
   bool fits = true;
   for (struct dirent *item; fits && (item = readdir(dir));) {

@@ -1,13 +1,13 @@
-// cubin.c: gives the kernel of a cubin another name, so that one compilation serves every layer of
-// its shape while profilers and the driver see each layer's own.
+// cubin.c: renames the kernel of a cubin, so that one compilation serves every layer of
+// its shape while profilers and the driver see each layer's name.
 //
-// A cubin is an ELF file. The kernel's name stands in the string table of its symbols and, after a
+// A cubin is an ELF file. The kernel's name is in the string table of its symbols and, after a
 // dot, in the names of its sections (.text.NAME, .nv.info.NAME, .nv.constant0.NAME, ...; on sm_100
-// also .nv.merc.*). Strings of another length do not fit in their place: the string tables are
-// copied to the end of the file with the new names behind them. The section headers and, as NVRTC
-// has it, the program headers come last: cuModuleLoadData gets no size, and their end is what it
-// can take for the end of the image. Code, relocations and everything else stay byte for byte where
-// they are; the tables that were copied stay, too, but nothing points there any more.
+// also .nv.merc.*). Names of another length do not fit there: the string tables are
+// copied to the end of the file with the new names appended. The section headers and, as in NVRTC's
+// files, the program headers come last: cuModuleLoadData is not passed a size, and may take their
+// end for the end of the image. Code, relocations and everything else stay in place, byte for byte;
+// the old string tables stay, too, but are not referenced any more.
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum { SymbolsOfMercury = 0x70000085 }; // sm_100: a second symbol table, laid o
 typedef struct Cubin {
   uint8_t *bytes;
   size_t size;
-  Elf64_Ehdr head;      // a copy, like the next: a damaged file's symbols may lie over its headers
+  Elf64_Ehdr head;      // a copy, like the next: a damaged file's symbols may overlap its headers
   Elf64_Shdr *sections; // owned
   const char *from, *to;
 } Cubin;
@@ -62,8 +62,7 @@ static bool open_elf(Cubin *c, bool *known) {
 
 // ---- the names ---------------------------------------------------------------------------------
 
-// What `name` becomes: NAME itself, or PREFIX.NAME. Returns the length of what stays before it; -1:
-// it is another name.
+// If `name` is NAME or PREFIX.NAME, returns the length of the part before NAME, else -1.
 static int kept_length(const Cubin *c, const char *name) {
   size_t n = strlen(name), tail = strlen(c->from);
   if (n < tail || strcmp(name + n - tail, c->from)) return -1;
@@ -89,7 +88,7 @@ static bool append(Table *t, const char *prefix, int length, const char *name, u
   return true;
 }
 
-// Every sh_name and st_name that is written in section `table` and tells the kernel's name.
+// Renames every sh_name and st_name of section `table` that contains the kernel's name.
 static bool rename_in(Cubin *c, int table, Table *t, int *renamed) {
   const Elf64_Shdr *strings = &c->sections[table];
   for (int i = 0; i < c->head.e_shnum; i++) {
@@ -111,7 +110,7 @@ static bool rename_in(Cubin *c, int table, Table *t, int *renamed) {
   return true;
 }
 
-// ---- what moves to the end of the file ---------------------------------------------------------
+// ---- parts that move to the end of the file ----------------------------------------------------
 
 // Makes room for `bytes` more, 8-aligned, at *offset.
 static bool extend(Cubin *c, size_t bytes, size_t *offset) {
@@ -141,7 +140,7 @@ static bool move_table(Cubin *c, int table, int *renamed) {
   return done;
 }
 
-// Moves the section headers and, behind them, the program headers with the segments that hold them.
+// Moves the section headers and, after them, the program headers with the segments that hold them.
 static bool move_headers(Cubin *c) {
   Elf64_Ehdr *h = &c->head;
   size_t section_bytes = h->e_shnum * sizeof(Elf64_Shdr), old = h->e_phoff, offset;

@@ -1,4 +1,4 @@
-// doctor.c: what `nngen doctor` shows: every library, where it was looked for, its version; the
+// doctor.c: the report of `nngen doctor`: every library, where it was searched, its version; the
 // host compiler of the simulator; the cache folder.
 #include <dlfcn.h>
 #include <limits.h>
@@ -44,7 +44,7 @@ static void ask_nvrtc(void *library, FoundLibrary *found) {
   replace(&found->version, heap_format("%d.%d", major, minor));
 }
 
-// cuBLAS and cuDNN know their versions better than their file names do. Both calls need no device.
+// cuBLAS and cuDNN report exact versions, file names may not. Both calls need no device.
 static void ask_cublas(void *library, FoundLibrary *found) {
   int (*get)(int property, int *value) = NULL;
   int parts[3] = {0};

@@ -1,7 +1,7 @@
-// fatbin.c: a fat binary, the container of images from which the driver takes the one for its GPU.
+// fatbin.c: a fat binary: a container of images, of which the driver loads the one for its GPU.
 //
-// A header of 16 bytes, then an entry for each image: what it is and for which GPU, then its bytes,
-// padded to 8. NVIDIA has not published the format; this writes what its tool `fatbinary` writes.
+// A header of 16 bytes, then for each image an entry (its kind and GPU) and its bytes,
+// padded to 8. The format is unpublished; this writes the same as NVIDIA's `fatbinary`.
 #include <ctype.h>
 #include <elf.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ typedef struct Header {
 typedef struct Entry {
   uint16_t kind, version;
   uint32_t header_bytes;
-  uint64_t bytes; // behind the header
+  uint64_t bytes; // bytes after the header
   uint32_t compressed_bytes;
-  uint32_t options;      // offset of what follows this struct; 0: nothing
+  uint32_t options;      // offset of the Options after this struct, or 0
   uint16_t minor, major; // PTX: its version
   uint32_t arch;
   uint64_t name;
@@ -34,7 +34,7 @@ typedef struct Entry {
   uint64_t plain_bytes;
 } Entry;
 
-typedef struct Options { // behind an entry that says so: an empty text, then `compat_bytes`
+typedef struct Options { // follows an entry with `options`; then `compat_bytes` bytes
   uint32_t text, compat_bytes;
 } Options;
 
@@ -61,8 +61,8 @@ static void pad(Out *out) {
   put(out, zeros, (8 - out->size % 8) % 8);
 }
 
-// What the assembler says of the machine code's two forms, which the tool copies in front of the
-// image: section .nv.compat. Returns its size.
+// The section .nv.compat, in which the assembler describes the two forms of machine code, and which
+// fatbinary copies in front of the image. Returns its size.
 static size_t find_compat(const FatImage *image, const uint8_t **found) {
   const uint8_t *bytes = image->bytes;
   Elf64_Ehdr head;

@@ -1,5 +1,5 @@
-// image.c: one CUDA text, for several architectures, as one fat binary; each compiled in a thread
-// of its own, or taken from the cache of kernels.
+// image.c: compiles one CUDA source for several architectures, each in its own thread or from the
+// kernel cache, and packs a fat binary.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

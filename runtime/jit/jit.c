@@ -1,7 +1,7 @@
 // jit.c: compiles the kernels of a plan, with NVRTC or with libcusim, in a pool of threads.
 //
 // One program per kernel: a change of one recompiles one, and they compile in parallel. Kernels
-// with the same program but for names are compiled once. jit_kernel.c handles one kernel.
+// that differ only in names are compiled once. jit_kernel.c handles one kernel.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static int by_length(const void *a, const void *b, void *user) {
   return x != y ? (x < y) - (x > y) : left - right;
 }
 
-// The longest sources first: what takes seconds must not begin when all else is done.
+// Longest sources first, so that a long compile does not start last.
 static void find_order(JitBuild *build) {
   for (int i = 0; i < build->plan->nkernels; i++) build->order[i] = i;
   qsort_r(build->order, (size_t)build->plan->nkernels, sizeof *build->order, by_length,
@@ -73,7 +73,7 @@ static void set_flags(JitBuild *build) {
   build->flags[build->nflags++] = "--std=c++17";
   build->flags[build->nflags++] = "--ptxas-options=-v";
   if (build->options->line_info) build->flags[build->nflags++] = "-lineinfo";
-  // What NVRTC takes from a cache of its own (12.9 and newer, beside a driver) comes without a log.
+  // NVRTC's own cache (12.9 and newer, with a driver) returns images without a log: disabled.
   if (!build->toolkit->simulator && build->toolkit->version >= 12090)
     build->flags[build->nflags++] = "--no-cache";
 }
@@ -132,7 +132,7 @@ static void sum_up(const JitBuild *build, double begin, JitReport *report) {
   }
 }
 
-// How many programs will be compiled, and come from the cache, as far as names of files tell.
+// Counts the programs to be compiled and those in the cache, judged by cache file names.
 static void announce(const JitBuild *build) {
   const Progress *progress = &build->options->progress;
   int count[2] = {0, 0};

@@ -1,8 +1,8 @@
 // jit_kernel.c: one kernel from source to machine code: its key, the cache, the compiler, its log.
 //
-// The key is a hash of everything that decides the machine code, so an entry of the cache is never
-// out of date. Comments, #line and the names of layers are left out of it, and what is compiled is
-// called kNeutral, so that layers of one shape share one program; unless lines are asked for.
+// The key is a hash of everything that determines the machine code, so a cache entry is never
+// out of date. It excludes comments, #line and layer names, and the kernel is compiled as
+// kNeutral, so that layers of one shape share one program, unless line info is requested.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ double jit_seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static const char kNeutral[] = "nn_kernel"; // what a shared program calls its kernel
+static const char kNeutral[] = "nn_kernel"; // the kernel's name in a shared program
 
 static bool own_symbols(const JitBuild *build) {
   return build->options->line_info || build->options->own_symbols;
@@ -97,7 +97,7 @@ int jit_find_twins(JitBuild *build, Error *err) {
 
 // ---- one kernel --------------------------------------------------------------------------------
 
-// Writes a text or an image beside the others; a folder for looking at must not stop a run.
+// Writes a text or an image to the dump folder; failures do not stop a run.
 static bool dump(const JitBuild *build, const char *dir, const char *name, const char *suffix,
                  const void *bytes, size_t size) {
   char path[512];
@@ -112,8 +112,8 @@ static bool dump(const JitBuild *build, const char *dir, const char *name, const
   return !rc;
 }
 
-// Where a source that does not compile is kept: the dump folder, the cache, else the system's
-// temporary folder. Returns false when it can be kept nowhere.
+// Finds a folder for a source that does not compile: the dump folder, the cache, else the system's
+// temporary folder. Returns false if none is writable.
 static bool keep_source(const JitBuild *build, const PlanKernel *kernel, char *dir, size_t size) {
   const char *temp = getenv("TMPDIR");
   if (build->options->dump_dir)
@@ -154,7 +154,7 @@ static int get_image(const JitBuild *build, nvrtcProgram program, KernelImage *i
   bool ptx = wants_ptx(build);
   nvrtcResult result = (ptx ? api->nvrtcGetPTXSize : api->nvrtcGetCUBINSize)(program, &image->size);
   if (result)
-    return err_set(err, ExitNoToolchain, "NVRTC gives no %s: %s", ptx ? "PTX" : "machine code",
+    return err_set(err, ExitNoToolchain, "NVRTC returns no %s: %s", ptx ? "PTX" : "machine code",
                    api->nvrtcGetErrorString(result));
   image->bytes = heap_alloc(image->size, 1);
   if (!image->bytes) return heap_error(err, "compiling kernels");

@@ -1,10 +1,10 @@
-// ptxas.c: what the assembler says about a kernel, out of the log of `--ptxas-options=-v`.
+// ptxas.c: parses the assembler's report on a kernel in the log of `--ptxas-options=-v`.
 //
 // The log has, for each kernel:
 //   ptxas info    : Compiling entry function 'k' for 'sm_90a'
 //       0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //   ptxas info    : Used 10 registers, used 1 barriers, 16 bytes smem, 380 bytes cmem[0]
-// and before them, of some:
+// and before them, for some kernels:
 //   ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized
 //                   due to ... in the function 'k'
 #include <ctype.h>
@@ -13,7 +13,7 @@
 
 #include "jit/jit.h"
 
-// The number before `words` in [begin, end), or -1.
+// The number before the text `words` in [begin, end), or -1.
 static int number_before(const char *begin, const char *end, const char *words) {
   const char *at = strstr(begin, words);
   if (!at || at >= end) return -1;

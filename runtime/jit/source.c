@@ -1,5 +1,5 @@
-// source.c: the part of a kernel's source that decides its machine code. Layers of one shape have
-// sources that differ in comments and in names alone; they are compiled once, under a neutral
+// source.c: the part of a kernel's source that determines its machine code. Layers of one shape
+// have sources that differ only in comments and names; they are compiled once, under a neutral
 // symbol, and each gets its own symbol in the image (cubin.c) or from libcusim.
 #include <ctype.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "jit/jit.h"
 
-// A line that is only a comment or a #line changes no machine code; a comment that ends in a
-// backslash takes the next line with it and stays.
+// True for a comment or #line, which does not affect machine code. A comment that ends in a
+// backslash continues on the next line, and is kept.
 static bool is_idle(const char *line, size_t length) {
   while (length && (*line == ' ' || *line == '\t')) line++, length--;
   if (length && line[length - 1] == '\\') return false;
@@ -42,11 +42,11 @@ static bool is_word(char c) {
   return isalnum((unsigned char)c) || c == '_';
 }
 
-// Words to be renamed: in lists, by their first character. Most words of a source are none of them.
+// Names to be replaced, in lists by first character, because few words of a source are among them.
 typedef struct Name {
   const char *text;
   size_t length;
-  int number, next; // in order of appearance, 0: not yet; the next of its list, -1: none
+  int number, next; // in order of appearance, 0: not yet; the next of its list, or -1
 } Name;
 
 typedef struct Names {
@@ -54,7 +54,7 @@ typedef struct Names {
   int first[256], known;
 } Names;
 
-// `list`: the names between blanks; null: none.
+// Parses the blank-separated `list`, or NULL.
 static bool open_names(Names *names, const char *list) {
   int count = 0, at = 1;
   for (const char *s = list; s && *s; s++) at += *s == ' ';

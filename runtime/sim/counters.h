@@ -1,12 +1,12 @@
-// counters.h: what libcusim counts, for it and for programs that ask it, which include cuda.h
-// before.
+// counters.h: libcusim's counters, for libcusim and for programs that read them (include cuda.h
+// first).
 #ifndef CUSIM_COUNTERS_H
 #define CUSIM_COUNTERS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches, loops: always).
+// Counters of one kernel over all launches, with NNGEN_SIM_COUNT=1 (launches, loops: always).
 typedef struct KernelCounters {
   uint64_t launches, blocks, threads;
   uint64_t global_read, global_written; // bytes, each access
@@ -19,9 +19,9 @@ typedef struct KernelCounters {
   uint64_t ops[3][4];                   // fp32, fp64, 16-bit: additions, products, fma, special
   uint64_t branches, divergent_branches; // of warps, conditional; lanes that part
   uint64_t loops; // launches whose blocks ran as loops over their threads, without fibers
-  // Of a kernel from PTX: its instructions, once for each warp that executes them: integers, fp32,
-  // fp64, 16-bit floats, conversions, comparisons and choices, moves, loads, stores, atomics,
-  // branches and calls, barriers and fences, exchanges of lanes, matrices, copies, others.
+  // For a kernel from PTX: its instructions, counted once per executing warp: integers, fp32, fp64,
+  // 16-bit floats, conversions, comparisons and selections, moves, loads, stores, atomics, branches
+  // and calls, barriers and fences, lane exchanges, matrices, copies, others.
   uint64_t instructions[16];
 } KernelCounters;
 
@@ -29,7 +29,7 @@ typedef struct KernelCounters {
 #ifdef __cplusplus
 extern "C"
 #endif
-    // size: sizeof *counters; of an older, shorter struct the first fields are filled.
+    // size: sizeof *counters; for an older, shorter struct only the first fields are filled.
     CUresult
     cusimKernelCounters(CUfunction function, KernelCounters *counters, size_t size);
 #endif

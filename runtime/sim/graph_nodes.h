@@ -1,4 +1,4 @@
-// graph_nodes.h: what cuda.h has programs fill in for explicit nodes of graphs and for the linker.
+// graph_nodes.h: structs of cuda.h for explicit graph nodes and for the linker.
 #ifndef CUSIM_GRAPH_NODES_H
 #define CUSIM_GRAPH_NODES_H
 

@@ -1,5 +1,5 @@
-// names.h: how a program tells libcusim what its memory holds, so that reports can say it. Of one
-// that includes cuda.h, after that.
+// names.h: lets a program describe its device memory to libcusim, for reports (include cuda.h
+// first).
 #ifndef CUSIM_NAMES_H
 #define CUSIM_NAMES_H
 
@@ -15,10 +15,10 @@ typedef struct CusimTensor {
   const char *name;
 } CusimTensor;
 
-// CUresult cusimNameLaunch(const char *layer, int count, const CusimTensor *tensors);
-// Describes the next launch of the calling thread: the layer it belongs to and the tensors it may
-// touch. All is copied. With NNGEN_SIM_CHECK=address an access to an allocation that holds such
-// tensors, but to none of them, is out of bounds. A program does without: found by dlsym.
+// CUresult cusimNameLaunch(const char *layer, int count, const CusimTensor *tensors); Describes the
+// next launch of the calling thread: its layer and the tensors it may touch. Everything is copied.
+// With NNGEN_SIM_CHECK=address an access to an allocation that holds such tensors, but to none of
+// them, is out of bounds. Optional: found by dlsym.
 typedef CUresult (*CusimNameLaunch)(const char *layer, int count, const CusimTensor *tensors);
 
 #endif

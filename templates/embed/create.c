@@ -76,7 +76,7 @@ static Status find_shared($(k.name) *net, int *bytes) {
   return check(net, result, "cuDeviceGetAttribute");
 }
 
-// Asks for the share of L1 and shared memory that `blocks` blocks per SM need, each with the KiB
+// Sets the kernel's shared-memory carveout to what `blocks` blocks per SM need, each with 1 KiB
 // that the system reserves.
 static Status ask_carveout($(k.name) *net, CUfunction function, int64_t shared_bytes, int blocks) {
   int all = 0;
@@ -122,7 +122,7 @@ static void place_tensors($(k.name) *net) {
 }
 
 //@ end
-// Bytes without a pointer are a mistake, as after a mapping that failed.
+// Rejects a size without a pointer, for example after a failed mmap.
 static Status check_pointers($(k.name) *net, const $(k.name)_options *options) {
 //@ if #k.given > 0 then
   if (!options->weights != !options->weights_bytes)
@@ -157,7 +157,7 @@ static Status take_memory($(k.name) *net) {
 }
 
 //@ if has_weights or #k.init.steps > 0 then
-// `scratch`: memory that only create needs.
+// `scratch`: device memory that only create needs.
 static Status prepare($(k.name) *net, const $(k.name)_options *options, $(k.address)scratch) {
 //@   if has_weights then
   TRY(fill_memory(net, options, scratch));
@@ -174,7 +174,7 @@ static Status prepare($(k.name) *net, const $(k.name)_options *options, $(k.addr
 }
 
 //@ end
-// Options are checked before the kernels are loaded, which takes long.
+// Checks options before loading the kernels, which is slow.
 static Status open_network($(k.name) *net, const $(k.name)_options *options) {
   TRY(check_workspace(net, options));
   TRY(take_memory(net));
@@ -266,7 +266,7 @@ struct $(k.name)_graph {
   CUgraphExec exec;
 };
 
-// A capture on a stream of its own.
+// Captures a run on a separate stream.
 typedef struct Capture {
   CUstream stream;
   CUgraph graph;

@@ -58,7 +58,7 @@ typedef struct Tensors {
 } Tensors;
 
 #define kMemoryBytes ((size_t)$(k.memory_bytes))    // of all Tensors
-#define kScratchBytes ((size_t)$(k.init_bytes))   // that create alone needs
+#define kScratchBytes ((size_t)$(k.init_bytes))   // needed only by create
 #define kWorkspaceBytes ((size_t)$(k.arena_bytes)) // values between kernels
 #define kBorderBytes ((size_t)$(k.border_bytes))     // inputs and outputs, for runs from host memory
 
@@ -75,7 +75,7 @@ struct $(k.name) {
   CUmodule module;
   Kernels kernels;
   Tensors tensors;
-  $(k.address)memory; // that `tensors` points into
+  $(k.address)memory; // `tensors` points into it
   $(k.address)workspace;
   $(k.address)own_workspace;
   $(k.address)borders; // 0: no run from host memory yet
@@ -111,7 +111,7 @@ static Status fail($(k.name) *net, Status status, const char *format, ...) {
   vsnprintf(net->message, sizeof net->message, format, arguments);
   va_end(arguments);
 //@ if k.runtime then
-  (void)cudaGetLastError(); // cleared: the caller's next one is about its own calls
+  (void)cudaGetLastError(); // cleared, so that the caller does not see it later
 //@ end
   return status;
 }
@@ -225,14 +225,14 @@ static Status launch(Run *run, const char *layer, Kernel kernel, void **args, un
 }
 //@ if k.maps then
 
-// How the copy engine sees a tensor: dimensions innermost first, strides in bytes from the second
-// on, and the box that one copy moves. The launch takes a copy of it.
+// A TMA tensor map: dimensions innermost first, strides in bytes from the second dimension on, and
+// the box of one copy. It is passed to the kernel by value.
 static Status tensor_map(Run *run, CUtensorMap *map, CUtensorMapDataType type, uintptr_t at,
                          int rank, const uint64_t *extents, const uint64_t *strides,
                          const uint32_t *box, CUtensorMapSwizzle swizzle) {
   static const uint32_t steps[5] = {1, 1, 1, 1, 1};
 //@   if k.runtime then
-  void *found = NULL; // the driver's function: the runtime has none of its own
+  void *found = NULL; // the driver's function: the runtime has no such function
   enum cudaDriverEntryPointQueryResult known;
   TRY(check(run->net, cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
                                                        cudaEnableDefault, &known),

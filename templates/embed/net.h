@@ -60,7 +60,7 @@ typedef struct $(k.name)_parameters {
 } $(k.name)_parameters;
 
 //@ end
-// Where device memory comes from. allocate gives memory aligned to 256 bytes, or an error.
+// Allocator of device memory. allocate returns memory aligned to 256 bytes, or an error.
 typedef struct $(k.name)_allocator {
   CUresult (*allocate)(void *user, size_t bytes, CUdeviceptr *pointer);
   void (*release)(void *user, CUdeviceptr pointer);
@@ -73,21 +73,21 @@ typedef struct $(k.name)_options {
 //@ if k.runtime then
   int device; // CURRENT_DEVICE: the thread's
 //@ else
-  // The context, which has its device; null: the primary context of `device`, or, for
-  // CURRENT_DEVICE, the thread's current context, else the primary context of device 0.
+  // The context; null: the primary context of `device`, or, for CURRENT_DEVICE, the thread's
+  // current context, else the primary context of device 0.
   CUcontext context;
   int device;
 //@ end
   CUstream stream; // create copies and launches here, and waits for it
 //@ if #k.given > 0 then
   // Where parameters come from: `parameters`, else `weights`, else the file at `weights_path`.
-  const $(k.name)_parameters *parameters; // read by create alone
+  const $(k.name)_parameters *parameters; // read only by create
   const void *weights; // a safetensors file in memory, of weights_bytes; both or none
   size_t weights_bytes;
   const char *weights_path; // default: $(k.weights_in_code and "null: those in the program" or k.name .. ".safetensors in the current folder")
 //@ end
-  // Memory for values between kernels, $(k.name)_workspace_bytes(), aligned to 256 bytes, in use
-  // while the network runs; 0: create allocates it. Handles that never run at once may share one.
+  // Memory for values between kernels: $(k.name)_workspace_bytes() bytes, aligned to 256, in use
+  // while the network runs; 0: create allocates it. Handles that never run at once may share it.
   CUdeviceptr workspace;
   size_t workspace_bytes;
   $(k.name)_allocator allocator; // null functions: cuMemAlloc, cuMemFree
@@ -103,7 +103,7 @@ size_t $(k.name)_memory_bytes(void);    // of parameters and states, allocated b
 // *net is null.
 $(k.name)_status $(k.name)_create($(k.name) **net, const $(k.name)_options *options);
 
-// Frees everything. What was enqueued must have ended. net may be null.
+// Frees everything. All enqueued work must have completed. net may be null.
 void $(k.name)_destroy($(k.name) *net);
 
 // The message of the last failed call; empty if there was none.
@@ -111,9 +111,9 @@ const char *$(k.name)_message(const $(k.name) *net);
 
 // ---- run --------------------------------------------------------------------------------------
 //
-// Device pointers must be aligned to 16 bytes. The functions with a stream enqueue their work there
-// and return; they may be called while the stream is captured into a graph of the caller's, but for
-// those that wait, _host and _profile, which invalidate a capture.
+// Device pointers must be aligned to 16 bytes. Functions with a stream enqueue their work and
+// return; they may be called while the stream is captured into a graph, except _host and _profile,
+// which wait and so invalidate a capture.
 
 //@ for _, entry in ipairs(k.entries) do
 //@   local function struct(list, kind, host)
@@ -179,14 +179,14 @@ typedef enum $(k.name)_state {
   $(k.NAME)_STATES
 } $(k.name)_state;
 
-// Copy all bytes of a state, enqueued; host memory must stay until the stream has come so far.
+// Copy all bytes of a state, enqueued; host memory must stay valid until the copy has completed.
 $(k.name)_status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, void *host,
     CUstream stream);
 $(k.name)_status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *host,
     CUstream stream);
-// Sets a state to the constant that the model begins with; ARGUMENT: it begins with learned values.
+// Sets a state to its initial constant; ARGUMENT if its initial values are learned.
 $(k.name)_status $(k.name)_state_reset($(k.name) *net, $(k.name)_state state, CUstream stream);
-// Returns when all that was enqueued on the stream is done.
+// Returns when all work enqueued on the stream is done.
 $(k.name)_status $(k.name)_synchronize($(k.name) *net, CUstream stream);
 size_t $(k.name)_state_bytes($(k.name)_state state);
 CUdeviceptr $(k.name)_state_pointer(const $(k.name) *net, $(k.name)_state state);

@@ -14,8 +14,8 @@
 //@ local function passed(entry)
 //@   return (#entry.inputs > 0 and "&inputs, " or "") .. (#entry.outputs > 0 and "&outputs, " or "")
 //@ end
-// $(k.name).hpp: $(k.name).h for C++20: handles that close themselves, spans of known length, exceptions. Header
-// only: link what $(k.name).c becomes.
+// $(k.name).hpp: $(k.name).h for C++20: RAII handles, spans of fixed length, exceptions. Header only:
+// compile and link $(k.name).c.
 //
 // $(k.made)
 #ifndef $(k.NAME)_HPP

@@ -1,11 +1,11 @@
 //@ if #k.parameters + #k.states > 0 then
 // ---- weights ----------------------------------------------------------------------------------
 
-// A safetensors file: the bytes of a header, that header in JSON, the bytes of all tensors.
+// A safetensors file: the header's size, the header in JSON, the bytes of all tensors.
 typedef struct Weights {
   FILE *file;                 // null: the bytes are in memory
   const unsigned char *bytes; // null: the bytes are in a file
-  uint64_t size;              // of the whole
+  uint64_t size;              // of the whole file
   char *header;
   uint64_t header_bytes;
   const char *name; // for messages
@@ -66,7 +66,7 @@ static int take(Json *json, char wanted) {
   return 1;
 }
 
-// A string, cut when there is no room; escapes stay as they are, but for those of one character.
+// A string, truncated if there is no room; only escapes of one character are decoded.
 static int take_text(Json *json, char *text, size_t room) {
   size_t length = 0;
   if (!take(json, '"')) return 0;
@@ -89,7 +89,7 @@ static int take_number(Json *json, uint64_t *number) {
   return json->at > begin;
 }
 
-// Any value, by its brackets and strings.
+// Skips any value, by its brackets and strings.
 static int skip_value(Json *json) {
   int depth = 0;
   do {
@@ -101,7 +101,7 @@ static int skip_value(Json *json) {
     }
     if (*json->at == '{' || *json->at == '[') depth++;
     if (*json->at == '}' || *json->at == ']') depth--;
-    if (depth < 0) return 1; // the end of what holds it
+    if (depth < 0) return 1; // the end of the enclosing value
     json->at++;
   } while (depth > 0 || (json->at < json->end && !strchr(",}] \t\r\n", *json->at)));
   return 1;
@@ -254,7 +254,7 @@ static float stored_float(const char *dtype, const unsigned char *bytes, size_t 
   return value;
 }
 
-static size_t stored_size(const char *dtype) { // of an element that converts to f32; 0: does not
+static size_t stored_size(const char *dtype) { // bytes per element; 0: no conversion to f32
   return !strcmp(dtype, "F32") ? 4 : !strcmp(dtype, "F16") || !strcmp(dtype, "BF16") ? 2
        : !strcmp(dtype, "F64") ? 8 : 0;
 }
@@ -264,7 +264,7 @@ static int same_dtype(const char *stored, const char *dtype) { // "BOOL", "bool"
   return !*stored && !*dtype;
 }
 
-// As the network stores it, into value->bytes of `to`.
+// Converts a tensor to the network's dtype, into value->bytes bytes of `to`.
 static int convert(const Value *value, const Stored *stored, const unsigned char *bytes, void *to) {
   size_t size = stored_size(stored->dtype);
   if (same_dtype(stored->dtype, value->dtype)) {

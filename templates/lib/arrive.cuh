@@ -1,9 +1,9 @@
-// arrive.cuh: blocks that meet through global memory, without waiting: the last one does the rest.
+// arrive.cuh: last-block reductions through global memory: no block waits; the last one finishes.
 #pragma once
 
-// For all threads of a block: is it the last of `blocks` to call this with `count`? What the others
-// have written before is then visible, and the count is back at 0. `last` is in shared memory. One
-// thread's fences order what the barriers have ordered for the block.
+// Called by all threads of a block: true in the last of `blocks` blocks that call it with `count`.
+// The writes of the other blocks before their calls are then visible, and the count is 0 again.
+// `last` is in shared memory. Barriers make one thread's fences sufficient for the block.
 __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
   nn_sync();
   if (threadIdx.x == 0) {
@@ -17,15 +17,15 @@ __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
   return true;
 }
 
-// Integers wrap.
+// Integer sums wrap.
 __device__ inline void add_to(float &sum, float value) { sum += value; }
 __device__ inline void add_to(int &sum, int value) { sum = int(unsigned(sum) + unsigned(value)); }
 
-// Adds the tiles that kParts blocks have staged, kValues each, in the order of their parts:
-// those of kGroup blocks first, by the last of these to arrive, then of all groups. True for the
-// last of all, whose `staged` then holds the sum. `parts` has room for all; of `counts` there is
-// one and, where there are several groups, one more for each. kInFlight: loads of a thread at once,
-// of four values each, at the most.
+// Split-K: adds the tiles of kValues values that kParts blocks have staged, in the order of their
+// parts: first within groups of kGroup blocks, then over groups, each time by the last block to
+// arrive. True in the last block of all, whose `staged` then holds the sum. `parts` has room for
+// all tiles. counts: one counter, plus one per group if there are several groups. kInFlight: most
+// loads of four values that a thread has in flight.
 template <int kThreads, int kValues, int kParts, int kGroup, int kInFlight = 28, class PartSum>
 __device__ inline bool sum_parts(PartSum *staged, PartSum *parts, int part, int *counts,
                                  bool *last) {
@@ -34,7 +34,7 @@ __device__ inline bool sum_parts(PartSum *staged, PartSum *parts, int part, int 
   const int size = begin + kGroup < kParts ? kGroup : kParts - begin;
   constexpr int kTurn = kThreads * 4;  // values
   constexpr int kAtOnce = kValues % kTurn == 0 ? nn_at_once(kValues / kTurn) : 1;
-  // Keeps the tile as part `to`; the last of `count` blocks adds as many parts, `step` apart.
+  // Stores the tile as part `to`; the last of `count` blocks adds parts first + i * step.
   auto meet = [&](int to, int *counter, int count, int first, int step) {
     for (int at = threadIdx.x * 4; at < kValues; at += kTurn)
       nn_store<4>(parts + to * kValues + at, nn_load<4>(staged + at));

@@ -1,27 +1,26 @@
-// attend.cuh: rows of heads in shared memory, and what a warp does to its scores of rows and keys.
-// The products are those of a unit, MmaUnit (attend_mma.cuh), WgmmaUnit (attend_wgmma.cuh) or
-// FmaUnit (attend_fma.cuh), by rows and keys of a tile. It has these parts:
-//   ScoreTile<rows, keys>  Scores, of which each lane has those of kRowsOfLane rows and kKeysOfLane
-//                          keys; kSharing lanes that follow each other share their rows. row(r),
-//                          key(c): which row of the warp, and key of the tile, these are;
-//                          at(scores, r, c): the score
+// attend.cuh: rows of heads in shared memory, and operations on a warp's scores. The contractions
+// belong to a unit: MmaUnit (attend_mma.cuh), WgmmaUnit (attend_wgmma.cuh) or FmaUnit
+// (attend_fma.cuh), a template over the tile's rows and keys. A unit has these parts:
+//   ScoreTile<rows, keys>  Scores: a lane has kRowsOfLane rows x kKeysOfLane keys; kSharing
+//                          consecutive lanes share their rows. row(r), key(c): row in the warp and
+//                          key in the tile; at(scores, r, c): the score
 //   ScoreRows<T, depth, rows, keys>
 //                          multiply(scores, keys): scores = the warp's rows times a tile of keys
-//   RowsReadAgain          the same, which each tile of keys reads, and the constructor does not
+//   RowsReadAgain          the same, but every multiply reads the rows from shared memory
 //   ValueSums<T, width, rows, keys>
 //                          weigh(scores, values): out(r, c) += scores times a tile of values;
-//                          of WgmmaUnit in two steps, too: pack(scores, weights), and
+//                          WgmmaUnit also in two steps: pack(scores, weights), then
 //                          weigh(weights, values);
-//                          stage(to, row): to rows of kStaged floats (tile.cuh, staged), from `row`
-//                          on
-// and says how its products run: kPanels: rows in shared memory are HeadRows in panels; publish():
-// what this thread has copied there, to products; await<newer>(sums): products of these scores or
-// outputs are done, and may be read; all but so many newer ones; keep(rows): behind a loop in which
-// these ScoreRows multiply.
+//                          stage(to, row): stores rows of kStaged floats (staged() of tile.cuh)
+//                          from row `row` on
+// and these functions: kPanels: rows in shared memory are HeadRows in panels; publish(): makes this
+// thread's copies visible to MMAs; await<newer>(sums): waits until these scores or outputs are
+// complete, with at most `newer` later MMAs still running; keep(rows): to be called after a loop
+// that multiplies these ScoreRows.
 #pragma once
 #include "lib/tile.cuh"
 
-// Of a unit whose products are done when they return.
+// Base of the units with synchronous MMAs.
 struct WarpUnit {
   static constexpr bool kPanels = false;
   __device__ static void publish() {}
@@ -29,11 +28,11 @@ struct WarpUnit {
   template <int kNewer, class Sums> __device__ __forceinline__ static void await(Sums &) {}
 };
 
-// Rows of kDepth elements in shared memory, with zeros up to a multiple of 32 bytes, in chunks of
-// 16. The 8 rows that one ldmatrix phase reads, and the chunks of a row that one copy writes, are
-// in different banks; rows at a distance of 8 turn their chunks alike. With kPanelRows, rows of
-// more than kTurns chunks are cut, and the parts of all rows stand together: a panel, as wgmma has
-// its swizzles of 32, 64 and 128 bytes.
+// Layout of rows of kDepth elements in shared memory: zero-padded to a multiple of 32 bytes, in
+// swizzled chunks of 16 bytes. The 8 rows of an ldmatrix phase, and the chunks of a row that one
+// copy writes, are in different banks; rows 8 apart have the same swizzle. With kPanelRows, rows of
+// more than kTurns chunks are cut into panels of kTurns chunks x all rows: the layout of wgmma's
+// 32-, 64- and 128-byte swizzles.
 template <class T, int kDepth, int kPanelRows = 0> struct HeadRows {
   static constexpr int kSteps = (kDepth * int(sizeof(T)) + 31) / 32, kRowChunks = 2 * kSteps;
   static constexpr int kBytes = kRowChunks * kChunkBytes;  // of a row
@@ -48,25 +47,24 @@ template <class T, int kDepth, int kPanelRows = 0> struct HeadRows {
     else
       return (row * kRowChunks + (chunk ^ turn)) * kChunkBytes;
   }
-  // at(row, chunk + more) from at(row, chunk), where chunk is 0 or 1 and `more`, known when this is
-  // compiled, is even.
+  // at(row, chunk + more) from at(row, chunk), for chunk 0 or 1 and an even constant `more`.
   __device__ static int further(int at, int more) {
     return (at ^ (more % kTurns * kChunkBytes)) + more / kTurns * kPanel;
   }
 };
 
-// Starts copying kTile rows from row0 on, zeros past the last. The map says where rows are:
-//   kRows, kDepth    how many rows, and elements of one, there are
-//   kPiece           elements that are copied at once
-//   row(r, batch)    where row r is
-// kFew: registers are, so that places that are no step apart are not kept for all tiles.
+// Starts copying kTile rows from row0 on; zeros past the last row. The map has:
+//   kRows, kDepth    number of rows, and of elements per row
+//   kPiece           elements per copy
+//   row(r, batch)    element offset of row r
+// kFew: registers are scarce: unrolls less, so that fewer addresses are kept between tiles.
 template <class Map, int kTile, int kThreads, bool kPanels = false, bool kFew = false, class T>
 __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, int batch) {
   using Rows = HeadRows<T, Map::kDepth, kPanels ? kTile : 0>;
   constexpr int kPack = kChunkBytes / int(sizeof(T)), kChunksOfTile = kTile * Rows::kRowChunks;
   constexpr bool kWhole = Map::kRows % kTile == 0 && Map::kDepth * sizeof(T) % 32 == 0;
   constexpr int kCopies = (kChunksOfTile + kThreads - 1) / kThreads;
-  // Copies that are 8 rows apart, or a multiple, stand equally far apart in shared memory.
+  // Copies a multiple of 8 rows apart have a constant distance in shared memory.
   constexpr int kApart = kThreads / Rows::kRowChunks;
   constexpr bool kEven = kThreads % Rows::kRowChunks == 0 && kApart % 8 == 0;
   const int r0 = threadIdx.x / Rows::kRowChunks, chunk0 = threadIdx.x % Rows::kRowChunks;
@@ -92,7 +90,7 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   }
 }
 
-// Starts copying a float of each key of a tile; from(key) says where it is.
+// Starts copying one float per key of a tile; from(key) is its address.
 template <int kKeys, int kTileKeys, int kThreads, class From>
 __device__ __forceinline__ void load_values(float *to, int tile, From from) {
 #pragma unroll
@@ -102,7 +100,7 @@ __device__ __forceinline__ void load_values(float *to, int tile, From from) {
   }
 }
 
-// Where a row that is computed goes to: row r of a tile, zeros where it is past the last.
+// Destination of a computed row: row r of a tile in shared memory; zeros if past the last row.
 template <class T, int kDepth, int kPanelRows = 0> struct TileRow {
   char *tile;
   int r;
@@ -119,8 +117,8 @@ template <class T, int kDepth, int kPanelRows = 0> struct TileRow {
   }
 };
 
-// Computes kTile rows from row0 on, of kRows: row(r, lane, to) gives the elements of one to a
-// TileRow, some at once, each of kSharing lanes its own.
+// Computes kTile rows from row0 on, of kRows rows. row(r, lane, to) passes the elements of one row
+// to the TileRow `to`; kSharing lanes share a row.
 template <class T, int kDepth, int kRows, int kTile, int kThreads, int kSharing, bool kPanels,
           class Row>
 __device__ __forceinline__ void compute_rows(char *tile, int row0, Row row) {
@@ -135,10 +133,10 @@ __device__ __forceinline__ void compute_rows(char *tile, int row0, Row row) {
   }
 }
 
-// Each score becomes function(m, key, score, others...), where m counts from m0 and key from key0
-// on: past the last of kM rows and kLast keys, that of the last. Keys are cut into tiles of
-// kTileKeys, of which these may be a part. Row by row; with kByKeys key by key: what is computed or
-// read of a key is kept for its few rows, not for all keys of a row.
+// score = function(m, key, score, others...) for all scores of a tile from (m0, key0) on; m and key
+// are clamped to the last of kM rows and kLast keys. The scores may be part of a tile of kTileKeys.
+// Row by row, or with kByKeys key by key: then values per key live in registers for a few rows
+// instead of values per row for all keys.
 template <class Tile, int kM, int kLast, int kTileKeys, bool kByKeys = false, class Function,
           class... Others>
 __device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int m0, int key0,
@@ -157,7 +155,7 @@ __device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int 
     }
 }
 
-// ValueSums::stage where a lane's outputs are pairs of neighbours.
+// ValueSums::stage for units whose lanes have pairs of neighbouring outputs.
 template <class Tile, int kStaged, int kOutsOfLane, class Sums>
 __device__ __forceinline__ void stage_pairs(Sums &sums, float *to, int to_row) {
 #pragma unroll
@@ -168,7 +166,7 @@ __device__ __forceinline__ void stage_pairs(Sums &sums, float *to, int to_row) {
                   Vec<float, 2>{{sums.out(r, c), sums.out(r, c + 1)}});
 }
 
-// Those of keys from the one at `end` of the tile on.
+// Sets the scores of keys `end` and later of the tile to `value`.
 template <class Tile>
 __device__ __forceinline__ void cut_scores(typename Tile::Scores &scores, int end, float value) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// attend_fma.cuh: the products of attention on the fp32 units.
+// attend_fma.cuh: attention's contractions on the fp32 units.
 #pragma once
 #include "lib/attend.cuh"
 
@@ -17,7 +17,7 @@ template <int kWarpRows, int kKeys> struct FmaScoreTile {
   }
 };
 
-// kWarpRows rows with heads of kDepth, which each tile reads.
+// kWarpRows query rows of kDepth elements, read from shared memory for each tile of keys.
 template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = false> struct FmaScoreRows {
   using Tile = FmaScoreTile<kWarpRows, kKeys>;
   using Depth = HeadRows<T, kDepth>;
@@ -45,8 +45,8 @@ template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = false> str
   }
 };
 
-// The outputs of kWarpRows rows: sums of values of kWidth. Of each of its rows a lane has every
-// eighth group of four.
+// The outputs of kWarpRows rows of kWidth elements. A lane has every eighth group of four elements
+// of each of its rows.
 template <class T, int kWidth, int kWarpRows, int kKeys> struct FmaValueSums {
   using Tile = FmaScoreTile<kWarpRows, kKeys>;
   using Width = HeadRows<T, kWidth>;
@@ -55,7 +55,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct FmaValueSums {
 
   __device__ __forceinline__ float &out(int r, int c) { return outs[r][c]; }
 
-  // Key by key: its weights are with the lanes that have its scores.
+  // Key by key: probabilities are broadcast from the lanes that hold them.
   __device__ __forceinline__ void weigh(const typename Tile::Scores &scores, const char *values) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll

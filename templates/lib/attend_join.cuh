@@ -1,10 +1,10 @@
-// attend_join.cuh: rows of attention whose keys several blocks have gone through, a part each.
+// attend_join.cuh: split-KV attention: combines the partial results of blocks.
 #pragma once
 #include "lib/arrive.cuh"
 #include "lib/attend_softmax.cuh"
 
-// Calls each(row, where) for four neighbours at a time of kRows staged rows, of which kColumns
-// floats count; there may be nothing behind them.
+// Calls each(row, offset) for groups of four neighbours of kRows staged rows, of which the first
+// kColumns floats are used.
 template <int kThreads, int kRows, int kStaged, int kColumns, class Each>
 __device__ __forceinline__ void each_four(Each each) {
   constexpr int kFours = (kColumns + 3) / 4;
@@ -14,19 +14,19 @@ __device__ __forceinline__ void each_four(Each each) {
   }
 }
 
-// Joins outputs of kRows rows of kColumns floats, and the state of each row's softmax, that kParts
-// blocks have, in the order of their parts: those of kGroup blocks first, by the last of these to
-// arrive, then of all groups. True for the last of all, whose `out` and `rows` then are those of all
-// keys. `outs` and `states` have room for all parts, `share` for kRows of the parts that are joined
-// at once; of `counts` there is one and, where there are several groups, one more for each.
+// Joins the outputs (kRows rows of kColumns floats) and softmax states of kParts blocks, in the
+// order of their parts: first within groups of kGroup blocks, then over groups, each time by the
+// last block to arrive. True in the last block of all, whose `out` and `rows` then cover all keys.
+// `outs` and `states` have room for all parts, `share` for kRows floats per part joined at once.
+// counts: one counter, plus one per group if there are several groups.
 template <int kThreads, int kRows, int kStaged, int kColumns, int kParts, int kGroup>
 __device__ inline bool join_rows(float *out, ScoreRow *rows, float *share, float *outs,
                                  float *states, int part, int *counts, bool *last, float scale) {
-  constexpr int kValues = kRows * kStaged, kAtOnce = 12;  // loads of a thread under way
+  constexpr int kValues = kRows * kStaged, kAtOnce = 12;  // loads in flight per thread
   constexpr int kGroups = (kParts + kGroup - 1) / kGroup;
   const int group = part / kGroup, begin = group * kGroup;
   const int size = begin + kGroup < kParts ? kGroup : kParts - begin;
-  // Keeps the rows as part `to`; the last of `count` blocks joins as many parts, `step` apart.
+  // Stores the rows as part `to`; the last of `count` blocks joins parts first + i * step.
   auto meet = [&](int to, int *counter, int count, int first, int step) {
     each_four<kThreads, kRows, kStaged, kColumns>([&](int, int at) {
       nn_store<4>(outs + to * kValues + at, nn_load<4>(out + at));
@@ -64,7 +64,7 @@ __device__ inline bool join_rows(float *out, ScoreRow *rows, float *share, float
   return meet(part, counts + 1 + group, size, begin, 1) && meet(begin, counts, kGroups, 0, kGroup);
 }
 
-// Each row of outputs times factor(row).
+// Multiplies each row of outputs by factor(row).
 template <int kThreads, int kRows, int kStaged, int kColumns, class Factor>
 __device__ inline void scale_rows(float *out, float *share, Factor factor) {
   for (int r = threadIdx.x; r < kRows; r += kThreads) share[r] = factor(r);

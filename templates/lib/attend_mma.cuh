@@ -1,9 +1,9 @@
-// attend_mma.cuh: the products of attention on tensor cores, of 16-bit elements.
+// attend_mma.cuh: attention's contractions on tensor cores (mma), for 16-bit elements.
 #pragma once
 #include "lib/attend.cuh"
 
-// A warp's scores of kWarpRows rows, a multiple of 16, and kKeys keys: fragments of mma; of every
-// 16 x 8 a lane has two neighbours in rows lane / 4 and lane / 4 + 8.
+// A warp's scores of kWarpRows rows, a multiple of 16, and kKeys keys, as mma accumulators: of each
+// 16 x 8 scores a lane has two neighbours in rows lane / 4 and lane / 4 + 8.
 template <int kWarpRows, int kKeys> struct MmaScoreTile {
   static constexpr int kTiles = kWarpRows / 16, kScores = kKeys / 8;
   static constexpr int kRowsOfLane = kTiles * 2, kKeysOfLane = kScores * 2;
@@ -18,8 +18,8 @@ template <int kWarpRows, int kKeys> struct MmaScoreTile {
   }
 };
 
-// kWarpRows rows with heads of kDepth. kHeld: they stay in registers, 32 of each lane at most; else
-// each tile of keys reads them again.
+// kWarpRows query rows of kDepth elements. kHeld: they stay in registers, at most 32 per lane; else
+// they are read again for each tile of keys.
 template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = (kWarpRows * kDepth <= 2048)>
 struct MmaScoreRows {
   using Tile = MmaScoreTile<kWarpRows, kKeys>;
@@ -72,12 +72,12 @@ struct MmaScoreRows {
   }
 };
 
-// The outputs of kWarpRows rows: sums of values of kWidth, fragments like those of scores.
+// The outputs of kWarpRows rows of kWidth elements, in the accumulator layout of the scores.
 template <class T, int kWidth, int kWarpRows, int kKeys> struct MmaValueSums {
   using Tile = MmaScoreTile<kWarpRows, kKeys>;
   using Width = HeadRows<T, kWidth>;
   static constexpr int kOuts = Width::kSteps * 2, kOutsOfLane = kOuts * 2;
-  static constexpr int kPart =  // of kOuts, at once
+  static constexpr int kPart =  // of kOuts, multiplied at once
       kOuts % 8 == 0 ? 8 : kOuts % 6 == 0 ? 6 : kOuts % 4 == 0 ? 4 : 2;
   float outs[kOuts / kPart][Tile::kTiles][kPart][4];
 
@@ -87,7 +87,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct MmaValueSums {
 
   __device__ __forceinline__ void weigh(const typename Tile::Scores &scores, const char *values) {
     const int lane = threadIdx.x % kWarp, at = Width::at(lane % 16, lane / 16);
-    // The fragment of sums is that of an operand, two columns at a time.
+    // Two accumulator columns form one register of an operand fragment.
     unsigned rows[kKeys / 16][Tile::kTiles][4];
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step)

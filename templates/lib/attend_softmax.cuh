@@ -1,26 +1,26 @@
-// attend_softmax.cuh: attention by a warp: rows of queries against tiles of keys and values, with a
-// softmax that is corrected as larger scores come (Milakov and Gimelshein, 2018; Dao, 2023). What
-// is subtracted from the scores of a row, its base, stays until a score is larger by kSlack, a
-// power of 2: outputs are then seldom multiplied again. Behind the unit's file.
+// attend_softmax.cuh: attention by a warp: query rows against tiles of keys and values, with online
+// softmax (Milakov and Gimelshein, 2018; Dao, 2023). The base of a row, subtracted from its scores,
+// changes only if a score exceeds it by kSlack (log2), so outputs are seldom rescaled.
+// Include it after the unit's file.
 #pragma once
 
-// What the softmax of a row is made of: its largest score, and the sum of exp(score - largest).
+// Softmax state of a row: its largest score, and the sum of exp(score - largest).
 struct ScoreRow {
   float most, sum;
 };
 
-// Whether scale * score is so far from 0 that rounding it, which may be off by 2^-14 then, would be
-// felt in its power, or infinite; differences of scores are multiplied there, else of products.
+// True if scale * score is so large that its rounding error (2^-14) shows in the exponential, or is
+// infinite. Then (score - base) * scale is computed, else score * scale - base * scale.
 __device__ __forceinline__ bool is_far(float product) { return nn_abs(product) > 1024.f; }
 
 // 2^(scale * (score - base)).
 __device__ __forceinline__ float power_between(float score, float base, float scale) {
-  const float a = nn_fma(score, scale, 0.f), b = nn_fma(base, scale, 0.f);  // rounded
+  const float a = nn_fma(score, scale, 0.f), b = nn_fma(base, scale, 0.f);  // keeps the rounding
   const float apart = is_far(a) || is_far(b) ? (score - base) * scale : a - b;
   return nn_exp2_fast(score == base ? 0.f : apart);
 }
 
-// A row that is left out, as one without a key may be, is 0 whatever its scores were.
+// A row with factor 0 (without visible keys) is 0, even if `out` is NaN or infinite.
 __device__ __forceinline__ float weighed_row(float out, float factor) {
   return factor == 0.f ? 0.f : out * factor;
 }
@@ -35,15 +35,15 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
                        kOuts = Sums::kOutsOfLane;
   struct Part {  // of a tile
     typename Tile::Scores scores;
-    float next[kRows];    // the base that a row is to have
-    float less[kRows];    // what is subtracted from its scores
-    float factor[kRows];  // of its outputs before, from move_sums on
-    bool moves;           // does any base of this lane's rows move?
+    float next[kRows];    // the new base of each row
+    float less[kRows];    // base * scale, subtracted from scaled scores
+    float factor[kRows];  // rescaling of earlier outputs; set by move_sums
+    bool moves;           // true if the base of one of this lane's rows changes
   };
-  // Of a row: its largest score, its base, the sum of its powers (this lane's part).
+  // Per row: largest score; base; sum of its exponentials (this lane's part).
   float most[kRows], base[kRows], sum[kRows];
 
-  // `queries`: a tile, of which the warp's rows begin at row0.
+  // `queries`: the block's tile; the warp's rows begin at row0.
   __device__ __forceinline__ SoftmaxWarp(const char *queries, int row0) : Queries(queries, row0) {
     Sums::clear();
 #pragma unroll
@@ -57,7 +57,7 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     return total;
   }
 
-  // What has been summed of row r up to now follows its base to `to`.
+  // Rescales the sum and outputs of row r for the new base `to`.
   __device__ __forceinline__ void follow(int r, float to, float scale) {
     const float factor = power_between(base[r], to, scale);
     sum[r] *= factor;
@@ -66,7 +66,7 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     base[r] = to;
   }
 
-  // The base of each row is to be its largest score, if that is larger by kSlack.
+  // Finds each row's new base: its largest score, if that exceeds the old base by kSlack.
   template <int kSlack> __device__ __forceinline__ void rebase(Part &part, float scale) {
     bool far = false;
     part.moves = false;
@@ -79,7 +79,7 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
         most[r] = nn_max(most[r], nn_shfl_xor(most[r], mask));
       part.next[r] = (most[r] - base[r]) * scale <= kSlack ? base[r] : most[r];
       part.moves = part.moves || part.next[r] != base[r];
-      // While all keys are masked there is nothing to subtract.
+      // If all keys so far are masked, nothing is subtracted.
       part.less[r] = part.next[r] == -nn_inf() ? 0.f : nn_fma(part.next[r], scale, 0.f);
       far = far || is_far(part.less[r]);
     }
@@ -88,15 +88,15 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       for (int r = 0; r < kRows; ++r) approach(part, r);
   }
 
-  // Sums and outputs follow.
+  // Rescales sums and outputs for the new bases.
   __device__ __forceinline__ void follow(const Part &part, float scale) {
     if (nn_ballot(part.moves))
 #pragma unroll
       for (int r = 0; r < kRows; ++r) follow(r, part.next[r], scale);
   }
 
-  // The same in two steps: sums at once, and outputs when they may be read. Sums and outputs of a
-  // row have one factor, so that it does not matter that it is off, by 2^-13 at most.
+  // The same in two steps: move_sums at once, move_outs when the MMAs on the outputs are complete.
+  // Sums and outputs share the factor, so its error (at most 2^-13) cancels.
   __device__ __forceinline__ void move_sums(Part &part, float scale) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -105,7 +105,8 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       sum[r] *= part.factor[r], base[r] = part.next[r];
     }
   }
-  // Behind `power`: does any output of the warp change? Depends on all powers: no sum is negative.
+  // After `power`: true if the outputs must be rescaled. Tests the sums, which are never negative,
+  // only to depend on all exponentials (see the NOTE in attend_jobs.cu).
   __device__ __forceinline__ bool must_follow(const Part &part) const {
     bool must = part.moves;
 #pragma unroll
@@ -119,8 +120,8 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       for (int c = 0; c < kOuts; ++c) Sums::out(r, c) *= part.factor[r];
   }
 
-  // Scores become 2^(scale * (score - the row's base)). Unless kSums, add_up is called for what
-  // they become then.
+  // score = 2^(scale * (score - base of the row)); kSums: and adds it to the row's sum, which
+  // add_up does otherwise.
   template <bool kSums = true> __device__ __forceinline__ void power(Part &part, float scale) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
@@ -138,7 +139,7 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
       for (int c = 0; c < kKeys; ++c) sum[r] += Tile::at(part.scores, r, c);
   }
 
-  // The base is taken from the scores of row r if their products with the scale are far from 0.
+  // Subtracts the base from the scores of row r before scaling if is_far(base * scale).
   __device__ __forceinline__ void approach(Part &part, int r) {
     if (!is_far(part.less[r])) return;
     part.less[r] = 0.f;
@@ -146,13 +147,13 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     for (int c = 0; c < kKeys; ++c) Tile::at(part.scores, r, c) -= part.next[r];
   }
 
-  // The base of each row becomes its largest score.
+  // Makes the largest score the base of each row.
   __device__ __forceinline__ void settle(float scale) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) follow(r, most[r], scale);
   }
 
-  // The state of each row, of which `to` has one from the warp's first on.
+  // Stores the state of each row of the warp at to[row].
   __device__ __forceinline__ void states(ScoreRow *to) const {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -161,9 +162,9 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     }
   }
 
-  // `scale` makes scores of what has been compared. Calls each(row, state, first) once all keys
-  // have been seen, in the lanes that share a row, of which one is the first; the row's outputs are
-  // multiplied by what it gives.
+  // After the last key: multiplies the outputs of each row by each(row, state, first), which is
+  // called in all lanes that share the row; `first` is true in one of them. The state's largest
+  // score is multiplied by `scale`.
   template <class Each> __device__ __forceinline__ void finish(float scale, Each each) {
     const bool first = threadIdx.x % Tile::kSharing == 0;
 #pragma unroll

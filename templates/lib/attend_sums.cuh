@@ -1,4 +1,4 @@
-// attend_sums.cuh: tiles of weights added up, in registers and then along rows or keys.
+// attend_sums.cuh: sums over tiles of probabilities, in registers and then along rows or keys.
 #pragma once
 #include "lib/attend.cuh"
 
@@ -9,8 +9,8 @@ template <class Tile> __device__ __forceinline__ void clear_scores(typename Tile
     for (int c = 0; c < Tile::kKeysOfLane; ++c) Tile::at(sums, r, c) = 0.f;
 }
 
-// sums += scores of rows before `rows` and keys before `keys` of the tile, where the warp's begin
-// at row0.
+// sums += scores, for rows below `rows` and keys below `keys` of the tile; the warp's rows begin at
+// row0.
 template <class Tile>
 __device__ __forceinline__ void add_scores(typename Tile::Scores &sums,
                                            typename Tile::Scores &scores, int row0, int rows,
@@ -24,7 +24,7 @@ __device__ __forceinline__ void add_scores(typename Tile::Scores &sums,
     }
 }
 
-// To out[row * kKeys + key], the warp's rows from row0 on.
+// out[row * kKeys + key] = sums, for the warp's rows from row0 on.
 template <class Tile, int kKeys>
 __device__ __forceinline__ void store_scores(float *out, int row0, typename Tile::Scores &sums) {
 #pragma unroll
@@ -34,17 +34,17 @@ __device__ __forceinline__ void store_scores(float *out, int row0, typename Tile
       out[(row0 + Tile::row(r)) * kKeys + Tile::key(c)] = Tile::at(sums, r, c);
 }
 
-// out[key] becomes the sum of column `key` of out[kRows][kKeys], in the order of the rows.
+// out[key] = sum over rows of out[row][key], in order; out is [kRows][kKeys].
 template <int kRows, int kKeys, int kThreads> __device__ inline void sum_rows(float *out) {
   for (int key = threadIdx.x; key < kKeys; key += kThreads) {
     float sum = 0.f;
     for (int row = 0; row < kRows; ++row) sum += out[row * kKeys + key];
-    out[key] = sum;  // a thread's columns are its own
+    out[key] = sum;  // no other thread reads this column
   }
   nn_sync();
 }
 
-// out[row] becomes the sum of row `row`, each row's from a key of its own on, so that threads read
+// out[row] = sum over keys of out[row][key]; each row starts at another key, so that threads read
 // different banks.
 template <int kRows, int kKeys, int kThreads> __device__ inline void sum_keys(float *out) {
   constexpr int kOwn = (kRows + kThreads - 1) / kThreads;

@@ -1,26 +1,26 @@
-// attend_wgmma.cuh: the products of attention by warp groups on sm_90a, of 16-bit elements: four
-// warps multiply 64 rows by keys, and their weights, in registers, by values, which tensor cores
-// read from shared memory. Products run on while the warps compute powers.
+// attend_wgmma.cuh: attention's contractions by warp groups (sm_90a, 16-bit elements): four warps
+// multiply 64 query rows by keys, and the probabilities in registers by values in shared memory.
+// MMAs run while the warps compute exponentials.
 #pragma once
 #include "lib/attend.cuh"
 
-// The descriptors of wgmma for a tile of HeadRows in panels.
+// wgmma descriptors of a tile of HeadRows in panels.
 template <class Rows> struct GroupTile {
   static constexpr int kGroup = 8 * Rows::kPitch;
   static constexpr NnSwizzle kSwizzle = Rows::kTurns == 8   ? kSwizzle128
                                         : Rows::kTurns == 4 ? kSwizzle64
                                                             : kSwizzle32;
-  // `rows` from a group's first on, elements 16 step to 16 step + 15 of each.
+  // K-major: elements 16 step to 16 step + 15 of the rows from `rows` on.
   __device__ static unsigned long long along(const char *rows, int step) {
     return nn_wgmma_tile(rows + Rows::at(0, step * 2), kGroup, 0, kSwizzle);
   }
-  // All elements of rows 16 step to 16 step + 15, over which products sum.
+  // Transposed: all elements of rows 16 step to 16 step + 15, which are the k of the MMA.
   __device__ static unsigned long long across(const char *rows, int step) {
     return nn_wgmma_tile(rows + step * 2 * kGroup, kGroup, Rows::kPanel, kSwizzle);
   }
 };
 
-// A warp's 16 rows of its group's scores: of every 8 keys a lane has two neighbours in rows
+// A warp's 16 rows of its group's scores: in every 8 keys a lane has two neighbours in rows
 // lane / 4 and lane / 4 + 8.
 template <int kKeys> struct WgmmaScoreTile {
   static constexpr int kRowsOfLane = 2, kKeysOfLane = kKeys / 4;
@@ -39,7 +39,7 @@ template <int kKeys> struct WgmmaScoreTile {
   }
 };
 
-// Rows with heads of kDepth. kHeld: they stay in registers; else products read them again.
+// Query rows of kDepth elements. kHeld: they stay in registers; else wgmma reads shared memory.
 template <class T, int kDepth, int kKeys, int kTileM, int kTileKeys, bool kHeld>
 struct WgmmaScoreRows {
   using Tile = WgmmaScoreTile<kKeys>;
@@ -57,7 +57,7 @@ struct WgmmaScoreRows {
       nn_ldmatrix_x4(query[kHeld ? step : 0], queries + Depth::further(at, step * 2));
   }
 
-  // To be waited for.
+  // Asynchronous: await the scores before reading them.
   __device__ __forceinline__ void multiply(typename Tile::Scores &scores, const char *keys) const {
     scores.hold();
     nn_wgmma_fence();
@@ -73,8 +73,8 @@ struct WgmmaScoreRows {
     nn_wgmma_commit();
   }
 
-  // Behind a loop of `multiply`: where nothing there reads registers that products of each round
-  // read, ptxas 13.0 may give them to something else within the round.
+  // To be called after a loop of `multiply`: unless the held registers are read there, ptxas 13.0
+  // may reuse them within the loop while wgmma still reads them.
   __device__ __forceinline__ void keep() const {
     unsigned all = 0;
 #pragma unroll
@@ -85,7 +85,7 @@ struct WgmmaScoreRows {
   }
 };
 
-// The outputs of the warp's rows: sums of values of kWidth, as scores are laid out.
+// The outputs of the warp's rows of kWidth elements, in the layout of the scores.
 template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
   using Tile = WgmmaScoreTile<kKeys>;
   using Width = HeadRows<T, kWidth, kTileKeys>;
@@ -97,7 +97,7 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
 
   __device__ __forceinline__ float &out(int r, int c) { return outs[c / 2 * 4 + r * 2 + c % 2]; }
 
-  // The fragment of sums is that of an operand, two columns at a time.
+  // Two accumulator columns form one register of an operand fragment.
   __device__ __forceinline__ static void pack(const typename Tile::Scores &scores, Weights &to) {
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step)
@@ -107,7 +107,7 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
             nn_pack<T>(scores.at[step * 8 + e * 2], scores.at[step * 8 + e * 2 + 1]);
   }
 
-  // To be waited for: until then the weights stay as they are.
+  // Asynchronous: await the outputs; until then the weights must not change.
   __device__ __forceinline__ void weigh(Weights &weights, const char *values) {
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step)
@@ -142,7 +142,7 @@ template <class T, int kWidth, int kKeys, int kTileKeys> struct WgmmaValueSums {
   }
 };
 
-// kMostHeld: rows of at most so many elements stay in registers.
+// kMostHeld: query rows of at most this many elements stay in registers.
 template <int kTileM, int kTileKeys, int kMostHeld = 64> struct WgmmaUnit {
   static constexpr bool kPanels = true;
   template <int kWarpRows, int kKeys> using ScoreTile = WgmmaScoreTile<kKeys>;

@@ -1,10 +1,10 @@
-// boxes.cuh: rows of heads that come to shared memory as boxes of a tensor map: one thread asks the
-// copy engine for them, which lays them out as HeadRows in panels.
+// boxes.cuh: rows of heads loaded by TMA: one thread issues the copies, which land as HeadRows in
+// panels.
 #pragma once
 #include "lib/attend.cuh"
 
-// kTile rows of kDepth elements from element `at` of the map on, of which at[0] is set here, to a
-// tile; outside of the tensor there are zeros. They land at `bar`, which has one arrival by this.
+// Loads kTile rows of kDepth elements from element `at` of the map on into a tile (at[0] is set
+// here; zeros outside of the tensor). Arrives once at `bar`, which also expects the bytes.
 template <class T, int kDepth, int kTile, int kDims>
 __device__ __forceinline__ void load_boxes(char *tile, const TensorMap &map, int (&at)[kDims],
                                            Mbar *bar) {

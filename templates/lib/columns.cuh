@@ -1,11 +1,11 @@
-// columns.cuh: what the columns of a product's outputs are reduced to: over the rows of a block's
-// tile, then over all blocks that have these columns, then over groups of columns, in an order that
-// does not change. The kernel defines the state of a column (lib/reduce.cuh).
+// columns.cuh: column reductions of a contraction's outputs: over the rows of a block's tile, then
+// over all blocks with these columns, then over groups of columns, in a fixed order. The kernel
+// defines the state of a column (lib/reduce.cuh).
 #pragma once
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 
-// One of two states, word by word: a choice of structs is one of their places in memory.
+// first ? a : b, word by word: on structs ?: would select addresses, and force them into memory.
 template <class State> __device__ inline State choose(bool first, const State &a, const State &b) {
   State one;
 #pragma unroll
@@ -17,8 +17,9 @@ template <class State> __device__ inline State choose(bool first, const State &a
   return one;
 }
 
-// Lanes kBit apart that share kCount columns join them: each takes half of them, the upper one in
-// the place of the lower half; one column both take. Then lanes half as far apart, down to kApart.
+// Butterfly transpose-reduce: lanes kBit apart share kCount columns; each joins half of them, the
+// upper lane the upper half (a single column is joined by both). Recurses with kBit / 2 down to
+// kApart. Joined states are in part[0...]; `column` becomes the first column of this lane.
 template <int kApart, int kCount, int kBit, int kLanes, class State>
 __device__ __forceinline__ void join_shared(State (&part)[kLanes], int &column, bool turned) {
   if constexpr (kBit >= kApart) {
@@ -39,11 +40,10 @@ __device__ __forceinline__ void join_shared(State (&part)[kLanes], int &column, 
   }
 }
 
-// Joins the runs that lanes of a warp have of the same columns: kLanes of them from `column` on,
-// the same in lanes of the same lane % kApart. `words` takes each word of them, `stride` behind
-// the one before; kAdds: they are joined to what is there, those of a column always by the same
-// lane. Lanes whose columns are 128 bytes apart take other halves of theirs, so that all store to
-// other banks.
+// Joins the column states of a warp's lanes, which each have kLanes columns from `column` on (the
+// same for equal lane % kApart), and stores word w of column c at words[w * stride + c]; kAdds:
+// joined to the state stored there, always by the same lane. Lanes whose columns are 128 bytes
+// apart keep opposite halves, so that stores are free of bank conflicts.
 template <class State, bool kAdds, int kApart, int kLanes, class Run>
 __device__ inline void join_warp(float *words, int stride, int column, Run (&part)[kLanes]) {
   constexpr int kMost = kLanes * kApart / kWarp;
@@ -53,7 +53,7 @@ __device__ inline void join_warp(float *words, int stride, int column, Run (&par
   const int lane = threadIdx.x % kWarp;
   const bool turned = lane & kTurned;
   join_shared<kApart, kLanes, kWarp / 2>(part, column, turned);
-  if (kSpread > kApart && lane & (kSpread - kApart)) return;  // another lane has the same
+  if (kSpread > kApart && lane & (kSpread - kApart)) return;  // another lane has the same states
 #pragma unroll
   for (int h = 0; h < kLeft; h += kChunk) {
     const int other = kLeft - kChunk - h, at = column + (turned && kLeft > 4 ? other : h);
@@ -73,11 +73,10 @@ __device__ inline void join_warp(float *words, int stride, int column, Run (&par
   }
 }
 
-// Joins the states of kBlocks blocks, in order: of groups of kGroup first, each by the last block
-// of the group to arrive, then of all groups by the last of those; kGroup is kBlocks: of all, by
-// the last of all. True for that one, with the state of all in `state`. A thread that owns a state
-// keeps it at `place`: [words][blocks, then groups] rows of kStride floats. There is a count for
-// each group, and one more.
+// Joins the states of kBlocks blocks, in order: first within groups of kGroup blocks, then over
+// groups, each time by the last block to arrive (one step if kGroup is kBlocks). True in the last
+// block of all, whose `state` then covers all blocks. A thread that owns a column stores its state
+// at `place`: [words][blocks, then groups][kStride] floats. counts: one per group, and one more.
 template <int kBlocks, int kGroup, int kStride, class State>
 __device__ inline bool join_blocks(State &state, bool owns, float *place, int block, int *counts,
                                    bool *last) {
@@ -85,7 +84,7 @@ __device__ inline bool join_blocks(State &state, bool owns, float *place, int bl
   constexpr int kRows = kBlocks + kGroups, kAtOnce = sizeof(State) / 4 < 3 ? 16 : 8;
   const int group = block / kGroup, begin = group * kGroup;
   const int size = begin + kGroup < kBlocks ? kGroup : kBlocks - begin;
-  // Keeps the state in row `to`; the last of `count` blocks joins the rows from `first` on.
+  // Stores the state in row `to`; the last of `count` blocks joins the rows from `first` on.
   auto meet = [&](int to, int *counter, int count, int first) {
     if (owns) keep_state(place + to * kStride, kRows * kStride, state);
     if (!last_to_arrive(counter, count, last)) return false;
@@ -109,15 +108,15 @@ __device__ inline bool join_blocks(State &state, bool owns, float *place, int bl
          meet(kBlocks + group, counts + kGroups, kGroups, kBlocks);
 }
 
-// How many lanes, a power of two, join the states of one of kGroups groups.
+// Number of lanes, a power of two, that join the states of one group of `together` columns.
 __device__ constexpr int lanes_of_group(int threads, int groups, int together) {
   int lanes = 1;
   while (2 * lanes <= kWarp && 2 * lanes * groups <= threads && 2 * lanes <= together) lanes *= 2;
   return lanes;
 }
 
-// Calls each(group, state) for each kTogether neighbours of kN columns, whose states are joined by
-// the last of the kTiles blocks that own some of them. `kept` has room for all: [words][kN].
+// Calls each(group, state) for each group of kTogether neighbouring columns of kN; the last of the
+// kTiles blocks that own columns joins their states. `kept` has room for all: [words][kN].
 template <int kN, int kTogether, int kTiles, int kThreads, class State, class Each>
 __device__ inline void each_group(const State &state, bool owns, int column, float *kept,
                                   int *arrived, bool *last, Each each) {
@@ -140,21 +139,21 @@ __device__ inline void each_group(const State &state, bool owns, int column, flo
   }
 }
 
-// The states of kColumns columns, in shared memory. Threads that are kApart from each other have
-// the same columns. kMeeting blocks have states of them; groups of kGroup blocks are joined first
+// Column states of a block, in shared memory. Threads kApart from each other have the same columns.
+// kMeeting blocks have states of the same columns; groups of kGroup of them are joined first
 // (kMeeting: all at once).
 template <class State, int kThreads, int kColumns, int kApart, int kMeeting, int kGroup>
 struct ColumnStates {
-  static constexpr int kWhole = kApart < kWarp ? kWarp : kApart;  // threads that have all columns
-  static constexpr int kWarps = kThreads / kWhole;                // as many warps together
+  static constexpr int kWhole = kApart < kWarp ? kWarp : kApart;  // threads that cover all columns
+  static constexpr int kWarps = kThreads / kWhole;                // such sets of threads
   static constexpr int kGroups = kGroup < kMeeting ? (kMeeting + kGroup - 1) / kGroup : 0;
   static constexpr int kCounts = kGroups + 1;                     // counters of these columns
   static constexpr int kWords = int(sizeof(State) / 4), kStride = kWarps * kColumns;
-  static constexpr int kKept = kWords * (kMeeting + kGroups);     // floats of a column in memory
+  static constexpr int kKept = kWords * (kMeeting + kGroups);     // scratch floats per column
   static_assert(kColumns <= kThreads, "a thread for every column");
   float words[kWords][kWarps][kColumns];
 
-  // These begin as states of nothing for `add_part` behind the next barrier.
+  // Clears all states, for `add_part` after the next barrier.
   __device__ void clear_all() {
     State none;
     clear(none);
@@ -162,8 +161,8 @@ struct ColumnStates {
       keep_state(&words[0][0][at], kStride, none);
   }
 
-  // Takes what this thread has of kLanes columns from `column` on; kAdds: joins it to what is
-  // there.
+  // Stores this thread's states of kLanes columns from `column` on; kAdds: joins them to the stored
+  // ones.
   template <bool kAdds, int kLanes, class Run>
   __device__ void add_part(int column, Run (&part)[kLanes]) {
     join_warp<State, kAdds, kApart>(words[0][threadIdx.x / kWhole], kStride, column, part);

@@ -1,8 +1,8 @@
-// epilogue.cuh: the outputs of a tile, once they stand in shared memory, or from registers.
+// epilogue.cuh: loops over a tile's outputs, from shared memory or from accumulator registers.
 #pragma once
 #include "lib/tile.cuh"
 
-// each(row) for kCount rows, kStep apart, then what these calls gave.
+// Calls each(row) for kCount rows, kStep apart, then the functions that these calls returned.
 template <int kCount, int kStep, class Each, class... Rest>
 __device__ __forceinline__ void each_of(int row, Each each, Rest... rest) {
   if constexpr (sizeof...(Rest) < kCount)
@@ -11,16 +11,16 @@ __device__ __forceinline__ void each_of(int row, Each each, Rest... rest) {
     (rest(), ...);
 }
 
-// Calls each(row) for rows `first`, first + kStep, ... of a tile of kTileM, of which the product
-// has `rows`; a multiple of kMultiple. It loads what the row needs and gives the rest as a function,
-// which is called when some rows are under way, at most kMost.
+// Calls each(row) for rows first, first + kStep, ... of a tile of kTileM rows, below `rows`, a
+// multiple of kMultiple. each(row) starts the row's loads and returns a function that finishes the
+// row, called when up to kMost rows are in flight.
 template <int kTileM, int kStep, int kMultiple, int kMost, class Each>
 __device__ __forceinline__ void each_row(int first, int rows, Each each) {
-  constexpr int kTurns = kTileM / kStep;  // of all threads
+  constexpr int kTurns = kTileM / kStep;  // full rounds of all threads
   constexpr int kAtOnce = nn_at_once(kTurns, kMost);
   int row = first;
   if (kMultiple % kTileM == 0 || rows >= kTileM) {
-    if constexpr (kTurns > 0) {  // ptxas keeps a loop without turns, and registers for it
+    if constexpr (kTurns > 0) {  // ptxas keeps an empty loop, and registers for it
 #pragma unroll 1
       for (; row < kTurns * kStep; row += kAtOnce * kStep) each_of<kAtOnce, kStep>(row, each);
     }
@@ -31,9 +31,9 @@ __device__ __forceinline__ void each_row(int first, int rows, Each each) {
   }
 }
 
-// Calls each(m, n)(outputs) for those of the `rows` x kN outputs that are in the tile from (m0, n0)
-// on, kLanes neighbours along n at a time; `rows` is a multiple of kM. A thread keeps its columns,
-// where there are threads for all of them. `thread`: of the kThreads that call it.
+// Calls each(m, n)(outputs) for the outputs of the staged tile at (m0, n0) that are inside of
+// `rows` x kN, kLanes neighbours along n at a time; `rows` is a multiple of kM. A thread keeps its
+// columns if there are threads for all of them. thread: index among the kThreads callers.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, int kMost = 7,
           class Each>
 __device__ __forceinline__ void each_output(const float *staged, int m0, int n0, int rows,
@@ -51,8 +51,8 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
   }
 }
 
-// The same where columns of a product stand beside those of its other half: calls
-// each(m, n)(outputs, others), n a column of half of the product, `others` those of the second half.
+// The same for a GLU, whose tile has the columns of both halves: calls each(m, n)(outputs, others)
+// with n a column of the first half and `others` the outputs of the second half.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, int kMost = 7,
           class Each>
 __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, int rows,
@@ -69,17 +69,17 @@ __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, i
   });
 }
 
-// The same of outputs that lanes keep in their registers, as `product` has them: calls
-// each(m, n)(outputs), kPair each(m, n)(outputs, others), for those of the tile from (m0, n0) on,
-// of which the warp's begin at (row, column). By columns: all rows of a vector, then(column of the
-// tile); by rows: all vectors of a row, then(row of the tile). Where there is no output, another one
-// is loaded for; kOnly: nothing is, as another thread changes what it reads.
+// Epilogue directly from accumulator registers. Calls each(m, n)(outputs), or if kPair
+// each(m, n)(outputs, others), for the tile at (m0, n0); the warp's part is at (row, column) in it.
+// kByColumns: all rows of a vector of columns, then then(column of the tile); kByRows: all vectors
+// of a row, then then(row of the tile). Lanes outside of the matrix load from clamped coordinates;
+// kOnly: they load nothing, because another thread may be writing there.
 enum Order { kByColumns, kByRows };
 struct Nothing {
   __device__ void operator()(int) const {}
 };
 
-// Loads when it is called.
+// Defers each(m, n), and so its loads, until the outputs are passed.
 template <class Each> struct Later {
   const Each &each;
   int m, n;
@@ -88,7 +88,7 @@ template <class Each> struct Later {
   }
 };
 
-// each(m, n), later or at once, then with an output that is inside.
+// kLater: each(m, n), deferred; else each() now, at the clamped coordinates near_m, near_n.
 template <bool kLater, class Each>
 __device__ __forceinline__ auto load_for(const Each &each, int m, int n, int near_m, int near_n) {
   if constexpr (kLater)
@@ -106,7 +106,7 @@ __device__ __forceinline__ void each_own(const Product &product, int row, int co
   constexpr int kRows = Product::kOwnRows, kAlong = kVectors * kParts, kTurns = kRows * kAlong;
   constexpr int kAtOnce = nn_at_once(kTurns, kMost);
   constexpr bool kWhole = kM % kTileM == 0 && kN % kTileN == 0;
-  const int thread = nn_opaque(threadIdx.x);  // found again, not kept while there are products
+  const int thread = nn_opaque(threadIdx.x);  // recomputed here: frees a register during the MMAs
 #pragma unroll
   for (int turn = 0; turn < kTurns; turn += kAtOnce) {
     each_of<kAtOnce, 1>(turn, [&](int at) {

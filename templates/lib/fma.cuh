@@ -1,18 +1,18 @@
-// fma.cuh: a warp's part of a matrix product on the fp32 units.
+// fma.cuh: a warp's part of a contraction on the fp32 units.
 #pragma once
 #include "lib/tile.cuh"
 
-// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b; kAcross*: the operand
-// lies across k (tile.cuh). Lane l has the outputs of rows l / 8 + 4 i and columns l % 8 + 8 j: the
-// 8 lanes that read at once meet 8 neighbouring rows of b, in different banks, and one row of a.
+// kM x kN outputs of one warp, from kM rows of a and kN rows of b. kAcross*: the operand is stored
+// across k (tile.cuh). Lane l has rows l / 8 + 4 i and columns l % 8 + 8 j: 8 lanes that read at
+// once read 8 neighbouring rows of b, in different banks, and one row of a.
 template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct FmaTile {
   static constexpr int kLanesM = 4, kLanesN = 8;
   static constexpr int kRows = kM / kLanesM, kColumns = kN / kLanesN;
-  static constexpr int kStepBytes = kChunkBytes;  // of k read at once: 4 floats
+  static constexpr int kStepBytes = kChunkBytes;  // bytes of k per step: 4 floats
   static_assert(kM % kLanesM == 0 && kN % kLanesN == 0, "as many outputs for every lane");
   float acc[kRows][kColumns];
 
-  static constexpr int kInFlight = 0;  // blocks of k whose products may still run
+  static constexpr int kInFlight = 0;  // blocks of k whose MMAs may still run
   __device__ static void publish() {}
   __device__ void finish() {}
 
@@ -34,8 +34,8 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     }
   }
 
-  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin
-  // at row_*.
+  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles; the warp's rows begin at
+  // row_a and row_b.
   template <int kSteps>
   __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
     const int lane = threadIdx.x % kWarp;

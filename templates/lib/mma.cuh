@@ -1,21 +1,21 @@
-// mma.cuh: a warp's part of a matrix product on tensor cores.
+// mma.cuh: a warp's part of a contraction on tensor cores (mma).
 #pragma once
 #include "lib/tile.cuh"
 
-// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An
-// mma has 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, swapped: its
-// 16 rows are b's, its 8 columns a's. kRound: of TF32, operands are not yet rounded.
+// kM x kN outputs of one warp, from kM rows of a and kN rows of b, as T (float: TF32). An mma has
+// 16 x 8 outputs: 16 along m and 8 along n or, if kM is not a multiple of 16, swapped: its 16 rows
+// are rows of b, its 8 columns rows of a. kRound*: the TF32 operand is not yet rounded.
 template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false,
           bool kRoundA = true, bool kRoundB = true>
 struct MmaTile {
   static constexpr bool kSwapped = kM % 16 != 0;
-  static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
+  static constexpr int kStepBytes = 32;  // bytes of k per mma: 16 16-bit elements, or 8 of TF32
   static constexpr int kRows = (kSwapped ? kN : kM) / 16;  // of mmas
   static constexpr int kColumns = (kSwapped ? kM : kN) / 8;
   static_assert(kRows * kColumns * 16 * 8 == kM * kN, "whole mma tiles");
   float acc[kRows][kColumns][4];
 
-  static constexpr int kInFlight = 0;  // blocks of k whose products may still run
+  static constexpr int kInFlight = 0;  // blocks of k whose MMAs may still run
   __device__ static void publish() {}
   __device__ void finish() {}
 
@@ -25,8 +25,8 @@ struct MmaTile {
         for (int e = 0; e < 4; ++e) acc[i][j][e] = 0.f;
   }
 
-  // The fragment of 16 rows of an operand from `row` on: registers are rows 0-7 and 8-15 of the
-  // first half of the step's k, then of the second.
+  // Loads the fragment of 16 rows of an operand from `row` on: registers 0 and 1 are rows 0-7 and
+  // 8-15 of the first half of the step's k, registers 2 and 3 of the second half.
   template <bool kAcross>
   __device__ static void load_rows(unsigned (&fragment)[4], const char *tile, int row, int step) {
     const int lane = threadIdx.x % kWarp;
@@ -43,13 +43,12 @@ struct MmaTile {
     }
   }
 
-  // Which of 8 rows column j of an mma is. Swapped, a lane has the outputs of columns 2t and
-  // 2t + 1: as rows t and t + 4, four lanes have four neighbouring rows, which are staged in
-  // different banks.
+  // The row of the operand that is column j of an mma. If swapped, columns 2t and 2t + 1 of a lane
+  // are rows t and t + 4, so that four lanes stage four neighbouring rows, in different banks.
   __device__ static int column_row(int j) { return kSwapped ? j / 2 + j % 2 * 4 : j; }
 
-  // The fragments of 8 rows from `row` on and of the next 8: registers are the halves of the step's
-  // k.
+  // Loads the fragments of 8 rows from `row` on and of the next 8: registers 0 and 1 are the halves
+  // of the step's k.
   template <bool kAcross>
   __device__ static void load_columns(unsigned (&first)[2], unsigned (&second)[2], const char *tile,
                                       int row, int step) {
@@ -69,15 +68,15 @@ struct MmaTile {
     }
     for (int e = 0; e < 2; ++e) first[e] = both[e], second[e] = both[2 + e];
   }
-  // The last 8 rows, where their number is odd.
+  // Loads the fragment of a single group of 8 rows.
   __device__ static void load_columns(unsigned (&fragment)[2], const char *tile, int row,
                                       int step) {
     const int lane = threadIdx.x % kWarp;
     nn_ldmatrix_x2(fragment, tile + swizzled(row + column_row(lane % 8), step * 2 + lane / 8 % 2));
   }
 
-  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin
-  // at row_*.
+  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles; the warp's rows begin at
+  // row_a and row_b.
   template <int kSteps>
   __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
     const char *rows = kSwapped ? b : a, *columns = kSwapped ? a : b;
@@ -104,7 +103,7 @@ struct MmaTile {
   __device__ void product(unsigned (&fr)[kRows][4], unsigned (&fc)[kColumns][2], Type type) {
     nn_mma_tile(acc, fr, fc, type);
   }
-  // The tensor core would cut the operands to TF32; rounding halves the error.
+  // Tensor cores truncate operands to TF32; rounding first halves the error.
   __device__ void product(unsigned (&fr)[kRows][4], unsigned (&fc)[kColumns][2], float) {
     for (int i = 0; i < kRows && (kSwapped ? kRoundB : kRoundA); ++i)
       for (int e = 0; e < 4; ++e) fr[i][e] = nn_tf32(nn_from_bits(fr[i][e]));

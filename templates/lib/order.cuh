@@ -1,8 +1,8 @@
-// order.cuh: which tile of a matrix product a block works on.
+// order.cuh: the order of a contraction's tiles.
 #pragma once
 
-// Tiles m and n of number `tile`: a strip of some tiles along m goes through all tiles along n, so
-// that what it reads stays in L2.
+// Position (m, n) of tile number `tile`: strips of 8 tiles along m, each over all tiles along n, so
+// that operands stay in L2.
 template <int kTilesM, int kTilesN> struct TileOrder {
   static constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
   int m, n;
@@ -20,7 +20,7 @@ template <int kTilesM, int kTilesN> struct TileOrder {
   }
 };
 
-// The column of a product of kN that stands at n, where each tile has as many of both halves.
+// The column, of kN, at position n of a GLU, whose tiles hold equal shares of both halves.
 template <int kTileN, int kN> __device__ __forceinline__ int pair_column(int n) {
   constexpr int kHalf = kTileN / 2;
   return n / kTileN * kHalf + n % kHalf + (n % kTileN < kHalf ? 0 : kN / 2);

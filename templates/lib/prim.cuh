@@ -30,9 +30,8 @@ template <class T, int N> struct alignas(nn_alignment(int(sizeof(T)) * N)) Vec {
   __device__ __forceinline__ const T &operator[](int i) const { return v[i]; }
 };
 
-// How many of `turns` turns of a loop are taken at once, so that what they load is on its way
-// together: the time of a load is many times that of what is done with it. A divisor of `turns`,
-// at most `most`.
+// How many of `turns` iterations of a loop to unroll so that their loads are in flight together:
+// a divisor of `turns`, at most `most`.
 NN_DEV constexpr int nn_at_once(int turns, int most = 7) {
   return turns % 4 == 0 && most >= 4   ? 4
          : turns % 3 == 0 && most >= 3 ? 3
@@ -43,7 +42,7 @@ NN_DEV constexpr int nn_at_once(int turns, int most = 7) {
 
 // ---- conversions ---------------------------------------------------------------------------
 
-NN_DEV float nn_float(float x); // identity, so that templates need not ask for the type
+NN_DEV float nn_float(float x); // identity, so that templates need not distinguish types
 NN_DEV float nn_float(f16 x);   // exact
 NN_DEV float nn_float(bf16 x);  // exact
 NN_DEV float nn_float(double x);
@@ -54,7 +53,7 @@ NN_DEV float nn_float(unsigned char x);
 // int and unsigned char: toward zero, saturating; NaN becomes 0.
 template <class T> NN_DEV T nn_cast(float x);
 
-// The same for neighbours, with fewer instructions.
+// The same for vectors, with fewer instructions.
 template <class T, int N> NN_DEV Vec<float, N> nn_float(Vec<T, N> x);
 template <class T, int N> NN_DEV Vec<T, N> nn_cast(Vec<float, N> x);
 
@@ -96,7 +95,7 @@ NN_DEV float nn_atan2(float y, float x); // the angle of the point (x, y)
 NN_DEV float nn_sin(float x);
 NN_DEV float nn_cos(float x);
 NN_DEV float nn_pow(float x, float y);
-NN_DEV float nn_fmod(float a, float b);   // the rest of a / b with the sign of a, exact
+NN_DEV float nn_fmod(float a, float b);   // the remainder of a / b with the sign of a, exact
 NN_DEV float nn_floor(float x);
 NN_DEV float nn_ceil(float x);
 NN_DEV float nn_round(float x); // to nearest, ties to even
@@ -114,7 +113,7 @@ NN_DEV float nn_nan();
 NN_DEV int nn_lane();                           // threadIdx.x % 32; blocks are one-dimensional
 NN_DEV void nn_sync();                          // all threads of the block
 NN_DEV void nn_assume(bool holds);              // a fact for the compiler
-NN_DEV int nn_opaque(int x);                    // x, which the compiler does not know
+NN_DEV int nn_opaque(int x);                    // x, hidden from the optimizer
 NN_DEV void nn_syncwarp(unsigned mask = kFullMask);
 // Named barrier `id` (1..15; 0 is nn_sync's): `threads`, a multiple of 32, take part in all.
 NN_DEV void nn_bar_sync(int id, int threads);   // arrives and waits
@@ -123,16 +122,15 @@ NN_DEV int nn_sync_count(bool predicate);       // nn_sync; the number of thread
 NN_DEV bool nn_sync_any(bool predicate);        // nn_sync; holds somewhere
 NN_DEV bool nn_sync_all(bool predicate);        // nn_sync; holds everywhere
 
-// Order of memory operations as others see them: acquire and release. Block: shared and global, to
-// this block's threads.
+// Memory fences, acquire and release, at the scope of the block, the device or the system.
 NN_DEV void nn_fence_block();
 NN_DEV void nn_fence_device();
 NN_DEV void nn_fence_system();
 
 NN_DEV long long nn_clock(); // a counter that grows
 NN_DEV void nn_trap();       // ends the launch with an error
-// An index of `size` elements, as a value of the program gives it: i where it is one. Else a GPU
-// reads the nearest one, and libcusim ends the launch with an error.
+// An index below `size` from a run-time value i. Out of range, a GPU clamps it; libcusim ends the
+// launch with an error.
 NN_DEV int nn_index(int i, int size);
 
 // ---- exchange within a warp ----------------------------------------------------------------
@@ -146,9 +144,9 @@ NN_DEV unsigned nn_ballot(bool predicate, unsigned mask = kFullMask);
 NN_DEV bool nn_any(bool predicate, unsigned mask = kFullMask);
 NN_DEV bool nn_all(bool predicate, unsigned mask = kFullMask);
 NN_DEV int nn_popc(unsigned bits); // how many are set
-// The lanes of the mask that bring the same bits as this one.
+// The lanes of the mask that pass the same bits as this one.
 template <class T> NN_DEV unsigned nn_match_any(T v, unsigned mask = kFullMask);
-// The mask when all its lanes bring the same bits, else 0; *all: whether they do.
+// The mask if all its lanes pass the same bits, else 0; *all: whether they do.
 template <class T> NN_DEV unsigned nn_match_all(T v, bool *all, unsigned mask = kFullMask);
 // Over all 32 lanes, the same bits in each: the butterfly v = op(v, shfl_xor(v, 16, 8, 4, 2, 1)).
 NN_DEV float nn_warp_sum(float v);
@@ -165,7 +163,7 @@ NN_DEV unsigned nn_warp_and(unsigned v, unsigned mask = kFullMask);
 NN_DEV unsigned nn_warp_or(unsigned v, unsigned mask = kFullMask);
 NN_DEV unsigned nn_warp_xor(unsigned v, unsigned mask = kFullMask);
 
-// ---- atomics: the old value; relaxed, device scope; global or shared memory ------------------
+// ---- atomics: return the old value; relaxed, device scope; global or shared memory -----------
 
 NN_DEV float nn_atomic_add(float *p, float v);
 NN_DEV double nn_atomic_add(double *p, double v);
@@ -181,9 +179,9 @@ NN_DEV unsigned nn_atomic_exch(unsigned *p, unsigned v);
 
 // ---- asynchronous copies, global -> shared ---------------------------------------------------
 
-// Starts copying BYTES (4, 8 or 16; both addresses aligned to it); zero-fills when !pred, and then
-// does not read gmem. Lands at the latest when a wait below says so; other threads need a barrier.
-// BY_L1: it stays in the first-level cache, for copies that overlap (16 bytes pass by it otherwise).
+// Starts copying BYTES (4, 8 or 16; both addresses aligned to it); if !pred, zero-fills without
+// reading gmem. Complete after a wait below; other threads also need a barrier. BY_L1: caches in
+// L1, for copies that overlap (copies of 16 bytes bypass L1 otherwise).
 template <int BYTES, bool BY_L1 = false>
 NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred = true);
 NN_DEV void nn_cp_async_commit();                // closes this thread's group of copies
@@ -203,45 +201,45 @@ NN_DEV void nn_mbar_wait(Mbar *bar, int parity);     // until phase `parity` is 
 NN_DEV void nn_cp_async_mbar_arrive_noinc(Mbar *bar);
 
 // ---- bulk copies and tensor maps: sm_90 --------------------------------------------------------
-// One thread asks; addresses and sizes are multiples of 16 bytes, of tensor boxes in shared memory
-// of 128. Shared memory that threads wrote is seen after nn_fence_proxy_async and a barrier.
+// Called by one thread. Addresses and sizes are multiples of 16 bytes, shared addresses of tensor
+// boxes of 128. Stores read threads' writes after nn_fence_proxy_async and a barrier.
 
 struct alignas(64) TensorMap { unsigned char opaque[128]; }; // a __grid_constant__ parameter
 
-NN_DEV void nn_fence_proxy_async(); // this thread's writes of shared memory, to copies and wgmma
-// Lands at `bar`, whose phase must expect the bytes.
+NN_DEV void nn_fence_proxy_async(); // makes shared writes visible to bulk copies and wgmma
+// Completes at `bar`, whose phase must expect the bytes.
 NN_DEV void nn_bulk_load(void *smem, const void *gmem, int bytes, Mbar *bar);
 NN_DEV void nn_bulk_store(void *gmem, const void *smem, int bytes);
 NN_DEV void nn_bulk_commit();                     // closes this thread's group of stores
 template <int N> NN_DEV void nn_bulk_wait();      // all but its N newest groups are written
 template <int N> NN_DEV void nn_bulk_wait_read(); // they have read shared memory
-// The map's box from element `at` on, innermost first; outside of the tensor it holds zeros. Or
-// that of two dimensions, from (x, y) on.
+// Copies the map's box from element `at` on (innermost coordinate first), or for two dimensions
+// from (x, y) on; zeros outside of the tensor.
 template <int N>
 NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, const int (&at)[N], Mbar *bar);
 NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, int x, int y, Mbar *bar);
 NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem);
 
-// ---- products of a warp group: sm_90 -----------------------------------------------------------
+// ---- wgmma: sm_90a -----------------------------------------------------------------------------
 
 enum NnSwizzle { kSwizzleNone, kSwizzle128, kSwizzle64, kSwizzle32 };
 
 // The descriptor of a tile in shared memory for wgmma: bytes from one group of 8 rows (of k, where
 // it is transposed) to the next, and the leading offset, which swizzled K-major tiles do not use.
 NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leading, NnSwizzle mode);
-NN_DEV void nn_wgmma_fence();                  // registers and shared memory before the first one
-NN_DEV void nn_wgmma_commit();                 // closes a group of products
-template <int N> NN_DEV void nn_wgmma_wait();  // all but the N newest groups are done
-NN_DEV void nn_wgmma_hold(float &x); // x is neither read nor written across it: around products
+NN_DEV void nn_wgmma_fence();                  // orders registers and shared memory before wgmma
+NN_DEV void nn_wgmma_commit();                 // closes a group of wgmma
+template <int N> NN_DEV void nn_wgmma_wait();  // all but the N newest groups are complete
+NN_DEV void nn_wgmma_hold(float &x); // the compiler moves no access to x across this
 NN_DEV void nn_wgmma_hold(unsigned &x);
-NN_DEV void nn_wgmma_keep(unsigned x);  // as if x was read here
+NN_DEV void nn_wgmma_keep(unsigned x);  // counts as a read of x
 // d += a * b, or d = a * b: 64 x N x 16, by 128 threads; N = 64, 128, 192, 256; T: f16, bf16. A
-// transposed tile has its M or N dimension innermost. Fragment of d: that of mma m16n8, each warp
+// transposed tile has its M or N dimension innermost. d: the fragment of mma m16n8; each warp has
 // 16 rows.
 template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
                             bool accumulate, T type);
-// The same with a in registers, fragments of mma m16n8k16, which change only after the wait; N =
+// The same with a in registers, fragments of mma m16n8k16, not to be changed before the wait; N =
 // 16, 32, 48, 64, 80, 96, 128, 256.
 template <int N, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,
@@ -268,8 +266,8 @@ NN_DEV void nn_mma_m16n8k32(int d[4], const unsigned a[4], const unsigned b[2], 
 NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e4m3);
 NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e5m2);
 
-// M x N of the above, d[m][n] += a[m] * b[n]. The same bits as M * N calls; simulated, one meeting
-// of the warp instead of M * N, so kernels prefer it. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
+// M x N of the above, d[m][n] += a[m] * b[n], with the same bits as M * N calls; simulated, one
+// warp collective instead of M * N: preferred. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
 template <int M, int N, class T>
 NN_DEV void nn_mma_tile(float (&d)[M][N][4], const unsigned (&a)[M][4], const unsigned (&b)[N][2],
                         T type);
@@ -286,9 +284,8 @@ NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M], const Vec
 #include "lib/prim_fast.cuh"
 
 #ifdef __CUSIM__
-// Kernels include this header alone. The bodies are inline PTX on a GPU (no other header needed:
-// NVRTC bundles none) and portable C++ on libcusim. Both are held to the descriptions above by the
-// same tests.
+// Kernels include only this header. The bodies are inline PTX on a GPU (NVRTC bundles no headers)
+// and portable C++ on libcusim; the same tests check both against the descriptions above.
 #include "lib/prim_sim.h"
 #else
 #include "lib/prim_cuda.cuh"

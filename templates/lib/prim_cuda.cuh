@@ -1,5 +1,5 @@
-// prim_cuda.cuh: the bodies of prim.cuh on a GPU: the only inline PTX; needs sm_80 (fp8 mma: sm_89)
-// and no other header. Those of matrices are in prim_cuda_matrix.cuh.
+// prim_cuda.cuh: the bodies of prim.cuh on a GPU, in inline PTX, without other headers. Needs sm_80
+// (fp8 mma: sm_89). Matrix primitives are in prim_cuda_matrix.cuh.
 #ifndef NNGEN_PRIM_CUDA_CUH
 #define NNGEN_PRIM_CUDA_CUH
 

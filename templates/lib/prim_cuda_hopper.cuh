@@ -126,7 +126,7 @@ NN_STMATRIX(_trans, ".trans")
                " {" names "}, " a_name ", " b_name ", p" tail "; }"                                \
                : registers                                                                         \
                : "l"(a), "l"(b), "r"(int(accumulate)))
-// Of one type: C, its registers' letter, and what follows the predicate.
+// wgmma of one type; C: its asm constraint letter, then the operands after the predicate.
 #define NN_WGMMA(name, C, letter, types, tail, ...)                                                \
   template <int N>                                                                                 \
   NN_DEV void name(C(&d)[N / 2], unsigned long long a, unsigned long long b,                       \

@@ -21,7 +21,7 @@ NN_DEV void nn_wgmma_keep(unsigned x) {
                : "memory");
 }
 
-// The sums of N columns as asm's operands, and their names in its text.
+// The accumulators of N columns as asm operands, and their numbers in its text.
 #define NN_D4(c, i) "+" c(d[i]), "+" c(d[i + 1]), "+" c(d[i + 2]), "+" c(d[i + 3])
 #define NN_D16(c, i) NN_D4(c, i), NN_D4(c, i + 4), NN_D4(c, i + 8), NN_D4(c, i + 12)
 #define NN_D8(c, i) NN_D4(c, i), NN_D4(c, i + 4)
@@ -85,7 +85,7 @@ NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned lo
   if constexpr (N == 256 && !kHalf) NN_WGMMA_256("bf16");
 }
 
-// The same with a in registers: four names of it, of b, of the predicate, of what transposes b.
+// With a in registers: operand numbers of a (four), b, the predicate, and the transposition of b.
 #define NN_WGMMA_REGS(shape, names, registers, a_names, b_name, flag, trans, type)                 \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, " flag ", 0; wgmma.mma_async.sync.aligned." shape   \
                "k16.f32." type "." type " {" names "}, {" a_names "}, " b_name ", p, 1, 1, " trans \

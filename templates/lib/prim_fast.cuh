@@ -1,6 +1,6 @@
-// prim_fast.cuh: functions of few instructions for results of 16 bits; prim.cuh includes it. They
-// are off by 2^-16 of their value at most, less than rounding to f16 or bf16; what leaves fp32 on
-// the way, they make of the right limit.
+// prim_fast.cuh: cheap functions for 16-bit results; included by prim.cuh. Relative error at most
+// 2^-16, less than rounding to f16 or bf16; if an intermediate value overflows, the result is still
+// the right limit.
 #ifndef NNGEN_PRIM_FAST_CUH
 #define NNGEN_PRIM_FAST_CUH
 
@@ -11,7 +11,7 @@ NN_DEV float nn_sigmoid_fast(float x) {
   return nn_reciprocal_fast(1.f + nn_exp2_fast(x * -1.4426950408889634f));
 }
 
-// Near 0, where 1 - 2 / (1 + exp(2 x)) has lost its digits, the first terms of its series.
+// 1 - 2 / (1 + exp(2 x)); near 0, where that cancels, the first terms of the series.
 NN_DEV float nn_tanh_fast(float x) {
   const float part = nn_reciprocal_fast(1.f + nn_exp2_fast(x * 2.8853900817779268f));
   return nn_abs(x) < 0.06f ? x * nn_fma(x * x, -0.33333333f, 1.f) : nn_fma(-2.f, part, 1.f);

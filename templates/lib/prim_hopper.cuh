@@ -1,31 +1,30 @@
-// prim_hopper.cuh: primitives of sm_90 beyond prim.cuh's, which includes this: clusters of blocks,
-// reductions by bulk copies, registers that warps give each other, launches that begin early,
-// stmatrix, and products of warp groups of other types.
+// prim_hopper.cuh: more primitives of sm_90, included by prim.cuh: clusters, reducing bulk copies,
+// setmaxnreg, programmatic dependent launch, stmatrix, and wgmma of other types.
 #ifndef NNGEN_PRIM_HOPPER_CUH
 #define NNGEN_PRIM_HOPPER_CUH
 
-// ---- clusters: blocks that run together, __cluster_dims__(x, y, z) or a launch's attribute ------
+// ---- clusters: set by __cluster_dims__(x, y, z) or a launch attribute ---------------------------
 
 NN_DEV int nn_cluster_rank(); // of this block in its cluster
 NN_DEV int nn_cluster_size();
-// The barrier of all threads of the cluster: what each wrote before it arrives, all see behind the
-// wait. A block's shared memory is there for the others from their first barrier to their last.
+// Barrier of all threads of the cluster: writes before the arrival are visible after the wait. A
+// block's shared memory is accessible to the others between the first such barrier and the last.
 NN_DEV void nn_cluster_arrive();
 NN_DEV void nn_cluster_wait();
 NN_DEV void nn_cluster_sync(); // both
-// The same place in another block's shared memory: for loads, stores and atomics.
+// The address of `smem` in another block's shared memory, for loads, stores and atomics.
 template <class T> NN_DEV T *nn_cluster_map(T *smem, int rank);
-// Arrives at that block's mbarrier; whoever waits there for another block's threads says so.
+// Arrives at that block's mbarrier; a wait for arrivals from other blocks is nn_mbar_wait_cluster.
 NN_DEV void nn_mbar_arrive_at(Mbar *bar, int rank);
 NN_DEV void nn_mbar_wait_cluster(Mbar *bar, int parity);
-// From this block's shared memory into that block's, which lands at its `bar`.
+// Copies from this block's shared memory to that block's; completes at that block's `bar`.
 NN_DEV void nn_bulk_copy_to(void *smem, int rank, const void *from, int bytes, Mbar *bar);
-// The copies of prim.cuh, into each block of the mask and at its own mbarrier, at the same places.
+// Multicast versions of prim.cuh's copies: to the same addresses in each block of the mask.
 NN_DEV void nn_bulk_load_many(void *smem, const void *gmem, int bytes, Mbar *bar, unsigned blocks);
 NN_DEV void nn_tensor_load_many(void *smem, const TensorMap *map, int x, int y, Mbar *bar,
                                 unsigned blocks);
 
-// ---- bulk copies that add or take the larger value: of groups, as nn_bulk_store -----------------
+// ---- bulk copies that add or take the maximum; grouped as nn_bulk_store -------------------------
 
 NN_DEV void nn_bulk_add(float *gmem, const float *smem, int bytes);
 NN_DEV void nn_bulk_add(int *gmem, const int *smem, int bytes);
@@ -35,16 +34,16 @@ NN_DEV void nn_bulk_max(int *gmem, const int *smem, int bytes);
 
 // ---- warps and launches -------------------------------------------------------------------------
 
-// By all threads of a warp group: each has N registers from here on, of those its block was given.
-template <int N> NN_DEV void nn_registers_give(); // fewer than before
-template <int N> NN_DEV void nn_registers_take(); // more: waits until others have given them
-// A launch with the attribute of programmatic serialisation may begin when all blocks of the one
-// before have come here, or ended; it waits for that one's writes.
+// setmaxnreg, by all threads of a warp group: each has N registers from here on.
+template <int N> NN_DEV void nn_registers_give(); // releases registers
+template <int N> NN_DEV void nn_registers_take(); // requests more: waits until they are released
+// Programmatic dependent launch: the next launch may begin when all blocks of this one have called
+// nn_launch_dependents or ended; nn_wait_before waits for the writes of the launch before.
 NN_DEV void nn_launch_dependents();
 NN_DEV void nn_wait_before();
 NN_DEV bool nn_elect(); // by all lanes of a warp: holds in one of them
 
-// ---- stmatrix: the opposite of nn_ldmatrix, into the rows whose addresses the lanes give --------
+// ---- stmatrix: the inverse of nn_ldmatrix; lanes pass the addresses of rows ---------------------
 
 NN_DEV void nn_stmatrix_x1(void *row, const unsigned r[1]);
 NN_DEV void nn_stmatrix_x2(void *row, const unsigned r[2]);
@@ -53,9 +52,9 @@ NN_DEV void nn_stmatrix_x1_trans(void *row, const unsigned r[1]);
 NN_DEV void nn_stmatrix_x2_trans(void *row, const unsigned r[2]);
 NN_DEV void nn_stmatrix_x4_trans(void *row, const unsigned r[4]);
 
-// ---- products of a warp group: as nn_wgmma_m64k16, both tiles K-major; N = 64, 128, 192, 256 ----
+// ---- wgmma of other types: as nn_wgmma_m64k16, both tiles K-major; N = 64, 128, 192, 256 --------
 
-// Of floats the upper 19 bits count: they are cut to TF32, not rounded.
+// Floats are truncated to TF32 (the upper 19 bits), not rounded.
 template <int N>
 NN_DEV void nn_wgmma_m64k8_tf32(float (&d)[N / 2], unsigned long long a, unsigned long long b,
                                 bool accumulate);

@@ -1,7 +1,8 @@
-// prim_sim.h: the bodies of prim.cuh on libcusim. Stands on libcusim's own CUDA C++ (cusim.h).
+// prim_sim.h: the bodies of prim.cuh on libcusim, in its CUDA C++ (cusim.h).
 //
-// Warp-wide primitives are meetings: each lane brings pointers to its operands, the last one does
-// the whole warp's work. Those of matrices are in prim_sim_matrix.h, arithmetic in prim_sim_math.h.
+// Warp-wide primitives are warp collectives: each lane passes pointers to its operands, and the
+// last to arrive does the work of the warp. Matrix primitives are in prim_sim_matrix.h, arithmetic
+// in prim_sim_math.h.
 #ifndef NNGEN_PRIM_SIM_H
 #define NNGEN_PRIM_SIM_H
 
@@ -114,7 +115,7 @@ template <class T> NN_DEV T nn_load_ro(const T *p) { return *p; }
 
 NN_DEV int nn_lane() { return int(cusim_self->linear % kWarp); }
 NN_DEV void nn_sync() { cusim_barrier(0, 0); }
-// Copies of a call that the compiler makes have one number, whatever debug information says.
+// Copies of a call that the compiler makes share one number, even if debug information differs.
 constexpr int nn_place(const char *file, int line) {
   unsigned mixed = unsigned(line);
   for (; *file; ++file) mixed = mixed * 31 + (unsigned char)*file;
@@ -177,7 +178,7 @@ template <class F> auto cusim_butterfly(void *const *operands, unsigned mask) {
   float v[kWarp], w[kWarp];
   F op;
   CUSIM_LANES(l, mask) v[l] = *static_cast<float *>(operands[l]);
-  CUSIM_LANES(l, ~mask) v[l] = nn_nan(); // exited: what a shuffle would read from it
+  CUSIM_LANES(l, ~mask) v[l] = nn_nan(); // exited lanes: what a shuffle would read
   for (int step = kWarp / 2; step > 0; step /= 2) {
     for (int l = 0; l < kWarp; l++) w[l] = op(v[l], v[l ^ step]);
     for (int l = 0; l < kWarp; l++) v[l] = w[l];

@@ -1,5 +1,5 @@
 // prim_sim_matrix.h: ldmatrix and matrix products of prim.cuh on libcusim; included by prim_sim.h.
-// What they do is defined once, in libcusim (cusim_matrix.h).
+// Their semantics are defined in libcusim (cusim_matrix.h).
 #ifndef NNGEN_PRIM_SIM_MATRIX_H
 #define NNGEN_PRIM_SIM_MATRIX_H
 
@@ -54,7 +54,7 @@ NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
 
 // ---- products of a warp group ------------------------------------------------------------------
 
-// Addresses in a descriptor begin 1024 before the block's dynamic shared memory, as in PTX.
+// A descriptor's addresses count from 1024 bytes before the dynamic shared memory, as in PTX.
 NN_DEV unsigned char *cusim_shared_base() { return cusim_self->smem - 1024; }
 NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leading, NnSwizzle mode) {
   size_t start = size_t(static_cast<const unsigned char *>(smem) - cusim_shared_base());
@@ -82,7 +82,7 @@ NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], const unsigned (&a)[4], unsigned 
                               accumulate, TRANS_B);
 }
 
-// NOTE: the columns as one vector, since -O2 leaves the loop over them scalar.
+// NOTE: the columns are one vector because -O2 does not vectorize the loop over them.
 template <int M, int N>
 NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M],
                         const Vec<float, 4> (&b)[N]) {

@@ -1,5 +1,5 @@
 // random.cuh: counter-based random numbers, Philox4x32-10 (Salmon et al., "Parallel random numbers:
-// as easy as 1, 2, 3", 2011): the same position, step, seed and draw give the same number anywhere.
+// as easy as 1, 2, 3", 2011): position, step, seed and draw determine the number.
 #pragma once
 #include "lib/values.cuh"
 
@@ -25,12 +25,12 @@ NN_DEV Philox nn_draw(int position, int step, int seed, int draw) {
                    unsigned(step));
 }
 
-// In [0, 1), of 24 bits.
+// Uniform in [0, 1), 24 bits.
 NN_DEV float nn_uniform(int position, int step, int seed, int draw) {
   return float(nn_draw(position, step, seed, draw).word[0] >> 8) * 0x1p-24f;
 }
 
-// Of mean 0 and deviation 1, by Box and Muller.
+// Normal, mean 0 and deviation 1 (Box and Muller).
 NN_DEV float nn_normal(int position, int step, int seed, int draw) {
   const Philox p = nn_draw(position, step, seed, draw);
   const float u = float((p.word[0] >> 8) + 1) * 0x1p-24f, v = float(p.word[1] >> 8) * 0x1p-24f;

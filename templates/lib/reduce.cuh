@@ -1,27 +1,25 @@
-// reduce.cuh: states, what a thread has accumulated so far, joined over elements, lanes, threads
-// and blocks. A kernel defines its states, of 4-byte fields, with clear(state), the state of no
-// element, combine(a, b), and append(a, b) where that takes less for elements of b that all are in
-// places behind those of a. All is joined in a fixed order, as a tree: the error is near that of
-// pairwise sums.
+// reduce.cuh: reduction states (accumulators), joined over elements, lanes, threads and blocks. A
+// kernel defines its state, a struct of 4-byte fields, with clear(state), the state of no elements,
+// combine(a, b), and optionally append(a, b), cheaper if all elements of b come after those of a.
+// States are joined in a fixed order, as a tree; the error is near that of pairwise summation.
 #pragma once
 
-// What a + b lost in rounding, exactly (Knuth, "The Art of Computer Programming", 4.2.2), where it
-// became `sum`: computed again it may be another number, as b's last multiplication joins it or
-// not.
+// The exact rounding error of sum = a + b (Knuth, "The Art of Computer Programming", 4.2.2). `sum`
+// is passed because recomputing it may give another number: the compiler may contract it to an FMA.
 __device__ inline float nn_lost(float a, float b, float sum) {
   const float of_b = sum - a;
   return a - (sum - of_b) + (b - of_b);
 }
 
-// Does x of place i come before y of place j where the largest or the smallest is sought? NaN
-// before all, equal ones by their places. Without branches, which cost registers.
+// True if x at index i comes before y at index j in an arg-max (nn_above) or arg-min (nn_below):
+// NaN first; ties by index. Without branches, which cost registers.
 __device__ inline bool nn_above(float x, int i, float y, int j) {
   const bool equal = (x == y) | (nn_isnan(x) & nn_isnan(y));
   return (x > y) | (nn_isnan(x) & !nn_isnan(y)) | (equal & (i < j));
 }
 __device__ inline bool nn_below(float x, int i, float y, int j) { return nn_above(-x, i, -y, j); }
 
-// The same of an x in a place behind y's: two comparisons.
+// The same if x's index is larger than y's: two comparisons.
 __device__ inline bool nn_above_first(float x, float y) { return !(x <= y) & !nn_isnan(y); }
 __device__ inline bool nn_below_first(float x, float y) { return nn_above_first(-x, -y); }
 
@@ -34,12 +32,12 @@ template <class State> __device__ inline State append(const State &a, const Stat
   return combine(a, b);
 }
 
-// Some dozens of elements of a thread, or of a few, may be a run, which takes less than states do:
-// with clear(run), combine(a, b), add_to_run(run, element) and whole(run); or a state itself.
+// Up to some dozens of elements may be accumulated in a run, which is cheaper than a state, with
+// clear(run), combine(a, b), add_to_run(run, element) and whole(run), which converts it to a state.
+// A state is also a run.
 template <class State> __device__ inline State whole(const State &state) { return state; }
 
-// The first of kCount states becomes all of them together, as a tree of neighbours; each is of
-// places behind those of the one before. kCount is a power of two.
+// Joins kCount consecutive states, a power of two, into the first, as a tree of neighbours.
 template <int kCount, class State> __device__ inline void fold(State *states) {
 #pragma unroll
   for (int apart = 1; apart < kCount; apart *= 2)
@@ -47,8 +45,7 @@ template <int kCount, class State> __device__ inline void fold(State *states) {
     for (int s = 0; s < kCount; s += 2 * apart) states[s] = append(states[s], states[s + apart]);
 }
 
-// Adds to each state what one vector of lanes, behind those before, gave: to one state all of them,
-// or each its own.
+// Appends a vector of lanes to the states: all lanes to a single state, or each to its state.
 template <int kOutputs, int kLanes, class State, class Run>
 __device__ inline void add_lanes(State (&acc)[kOutputs], Run (&one)[kLanes]) {
   static_assert(kOutputs == 1 || kOutputs == kLanes, "lanes are reduced together, or not at all");
@@ -60,14 +57,14 @@ __device__ inline void add_lanes(State (&acc)[kOutputs], Run (&one)[kLanes]) {
 template <class A, class B> constexpr bool kSame = false;
 template <class A> constexpr bool kSame<A, A> = true;
 
-// Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives kLanes neighbours,
-// each a run of one. Some steps of kDepth vectors, whose loads are in flight together, are summed
-// apart: thousands of elements meet in three levels of few additions each. What is left is counted,
-// as `end` may be 2^31; `end - begin` is less.
+// Accumulates elements begin, begin + step, ... below `end`; take(e, one) loads kLanes neighbours,
+// each as a run of one element. Three levels of summation keep the error small: a tree over kDepth
+// vectors, whose loads are in flight together; a run over kSteps of these; the state. `left` counts
+// down because `end` may be 2^31; end - begin is less.
 template <int kOutputs, int kLanes, int kDepth, class Run, class State, class Take>
 __device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned end, int step,
                                   Take take) {
-  constexpr int kElements = kDepth * kLanes / kOutputs;  // of a step, in each run
+  constexpr int kElements = kDepth * kLanes / kOutputs;  // per step and run
   constexpr int kSteps = kSame<Run, State> ? 16 : kElements < 64 ? 64 / kElements : 1;
   Run one[kDepth][kLanes];
   clear_all(acc);
@@ -79,7 +76,7 @@ __device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned en
 #pragma unroll
       for (int d = 0; d < kDepth; ++d) {
         take(end - left + d * step, one[d]);
-        if constexpr (kOutputs == 1) fold<kLanes>(one[d]);  // before what is behind all of them
+        if constexpr (kOutputs == 1) fold<kLanes>(one[d]);  // before later vectors
       }
 #pragma unroll
       for (int apart = 1; apart < kDepth; apart *= 2)
@@ -99,7 +96,7 @@ __device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned en
   }
 }
 
-// Words of a state, kept `stride` apart.
+// Stores and loads the words of a state, `stride` apart.
 template <class State>
 __device__ inline void keep_state(float *place, int stride, const State &state) {
   const float *words = reinterpret_cast<const float *>(&state);
@@ -125,7 +122,7 @@ template <class State> __device__ inline State shuffle_state(const State &state,
   return other;
 }
 
-// Joins the states of kLanes neighbouring lanes: each of them has all.
+// Joins the states of kLanes neighbouring lanes; all of them get the result.
 template <int kLanes = kWarp, class State> __device__ inline State warp_join(State state) {
 #pragma unroll
   for (int offset = kLanes / 2; offset > 0; offset /= 2)
@@ -133,12 +130,12 @@ template <int kLanes = kWarp, class State> __device__ inline State warp_join(Sta
   return state;
 }
 
-// Joins the states of the kRows threads that share outputs: row 0 of each column has them then.
-// kTogether: these threads are neighbours, kRows a multiple of a warp. `shared` has room for a
-// state of each thread and output. For all threads of the block.
+// Joins the states of the kRows threads that share outputs; row 0 of each column gets the result.
+// kTogether: these threads are neighbours, and kRows is a multiple of a warp. `shared` has room for
+// a state per thread and output. Called by all threads of the block.
 template <int kRows, int kColumns, bool kTogether, int kOutputs, class State>
 __device__ inline void join_rows(State (&acc)[kOutputs], State *shared, int row, int column) {
-  constexpr int kLeft = kTogether ? kRows / kWarp : kRows;  // states of a column that are left
+  constexpr int kLeft = kTogether ? kRows / kWarp : kRows;  // states per column left
   if constexpr (kTogether)
 #pragma unroll
     for (int o = 0; o < kOutputs; ++o) acc[o] = warp_join(acc[o]);
@@ -151,13 +148,13 @@ __device__ inline void join_rows(State (&acc)[kOutputs], State *shared, int row,
       for (int o = 0; o < kOutputs; ++o) shared[(o * kLeft + r) * kColumns + column] = acc[o];
     nn_sync();
 #pragma unroll
-    for (int o = 0; o < kOutputs; ++o)  // rows from `half` on have given theirs away
+    for (int o = 0; o < kOutputs; ++o)  // rows from `half` on do not need theirs any more
       acc[o] = combine(acc[o], shared[(o * kLeft + half + r % half) * kColumns + column]);
   }
 }
 
-// Joins the parts of kParts blocks in the order of the parts, by the last of them to arrive: true
-// for that one, whose row 0 then has all. `kept` has room for a state of each output and part.
+// Joins the states of kParts blocks, in order, by the last block to arrive: true in that block,
+// whose row 0 has the result. `kept` has room for a state per output and part.
 template <int kParts, int kRows, int kColumns, bool kTogether, int kOutputs, class State>
 __device__ inline bool join_parts(State (&acc)[kOutputs], State *shared, State *kept, int count,
                                   int part, int output, bool owns, int row, int column,
@@ -174,7 +171,8 @@ __device__ inline bool join_parts(State (&acc)[kOutputs], State *shared, State *
   return true;
 }
 
-// Joins states first, .. before `end` of memory by a warp, in a fixed order: each lane has all.
+// Joins states first, ... below `end` of memory by a warp, in a fixed order; all lanes get the
+// result.
 template <class State>
 __device__ inline State join_left(const State *left, int first, int end, int lane) {
   State state;
@@ -183,8 +181,8 @@ __device__ inline State join_left(const State *left, int first, int end, int lan
   return warp_join(state);
 }
 
-// Joins the states of the kThreads threads of a row (a part of a warp, one, or a whole block of
-// several warps) and gives the result to all of them. `part` is used once.
+// Joins the states of the kThreads threads of a row (part of a warp, a warp, or a block); all of
+// them get the result. `part` must not be used again.
 template <int kThreads, int kParts, class State>
 __device__ inline State row_join(State state, State (&part)[kParts]) {
   state = warp_join<kThreads < kWarp ? kThreads : kWarp>(state);
@@ -198,14 +196,14 @@ __device__ inline State row_join(State state, State (&part)[kParts]) {
   return state;
 }
 
-// The same for rows across memory: thread t has row t % kColumns, with kRows - 1 others.
+// The same for strided rows: kRows threads share row threadIdx.x % kColumns.
 template <int kRows, int kColumns, class State>
 __device__ inline State column_join(const State &state, State (&part)[kRows * kColumns]) {
   if constexpr (kRows == 1) return state;
   const int row = threadIdx.x / kColumns, column = threadIdx.x % kColumns;
   State acc[1] = {state};
   join_rows<kRows, kColumns, false>(acc, part, row, column);
-  if (row == 0) part[column] = acc[0];  // no thread reads there any more
+  if (row == 0) part[column] = acc[0];  // no thread still reads here
   nn_sync();
   return part[column];
 }

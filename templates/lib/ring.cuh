@@ -1,13 +1,13 @@
-// ring.cuh: places in shared memory that some threads of a block fill and others read, in turn:
-// each waits for the other by mbarriers, and for nobody else.
+// ring.cuh: a ring buffer in shared memory between producer and consumer warps, synchronised by
+// mbarriers.
 #pragma once
 #include "lib/prim.cuh"
 
 template <int kPlaces> struct Ring {
   Mbar filled[kPlaces], read[kPlaces];
 
-  // By one thread; then nn_mbar_init_fence, and a barrier. fillers: threads that fill a place;
-  // readers: warps that leave it.
+  // By one thread; then nn_mbar_init_fence and a barrier. fillers: arrivals that fill a stage;
+  // readers: consumer warps, each of which releases it.
   __device__ void init(int fillers, int readers) {
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i)
@@ -15,17 +15,18 @@ template <int kPlaces> struct Ring {
   }
 };
 
-// The place that a thread is at; `turn` changes with each round of the ring.
+// A thread's position in the ring: stage `at`, and the mbarrier phase `turn`, which flips per
+// round.
 template <int kPlaces> struct RingPlace {
   using Places = Ring<kPlaces>;
   int at = 0, turn = 0;
 
-  // Of a thread that fills: until the place has been left by all that read it the round before.
+  // Producer: waits until all consumers have released the stage.
   __device__ __forceinline__ void await_left(Places &ring) const {
     nn_mbar_wait(&ring.read[at], turn ^ 1);
   }
   __device__ __forceinline__ void fill(Places &ring) { nn_mbar_arrive(&ring.filled[at]), step(); }
-  // Of a thread that reads: until the place is filled. `leave`: by all lanes, of which one arrives.
+  // Consumer: waits until the stage is full. `leave`, called by all lanes, releases it.
   __device__ __forceinline__ void await_filled(Places &ring) const {
     nn_mbar_wait(&ring.filled[at], turn);
   }

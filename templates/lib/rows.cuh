@@ -1,11 +1,11 @@
-// rows.cuh: statistics of whole rows of a matrix product, of which a block has one tile: joined
-// over the tile's columns, then by the last block of these rows to arrive over all tiles, in order.
+// rows.cuh: row reductions of a contraction's outputs: over the tile's columns, then over all tiles
+// of these rows, in order, by the last block to arrive.
 #pragma once
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 #include "lib/tile.cuh"
 
-// The state of the outputs that this thread has read from (row, column) on takes their place.
+// Stores a state over the staged outputs from (row, column) on, which this thread has read.
 template <class State>
 __device__ inline void stage_state(float *staged_out, int stride, int row, int column,
                                    const State &state) {
@@ -13,9 +13,9 @@ __device__ inline void stage_state(float *staged_out, int stride, int row, int c
   keep_state(staged_out + staged(stride, row, column), 1, state);
 }
 
-// The joined state of a row of the tile, of its first `columns`. Neighbouring threads have
-// neighbouring rows: each begins elsewhere, so that they meet different banks. Four at once:
-// joining two may be a division and what depends on it.
+// Joins the staged states of a row of the tile over its first `columns` columns. Neighbouring
+// threads have neighbouring rows and start at different columns, in different banks. Four chains,
+// because joining two states may have the latency of a division.
 template <class State, int kTileN, int kLanes>
 __device__ inline State tile_row_state(const float *staged_out, int row, int columns) {
   constexpr int kAtOnce = 4;
@@ -37,8 +37,8 @@ __device__ inline State tile_row_state(const float *staged_out, int row, int col
   return combine(combine(states[0], states[1]), combine(states[2], states[3]));
 }
 
-// Calls each(m, state) for the rows of a tile from m0 on, the first kM, in the last block of the
-// kTiles along n to arrive; `kept` has what each of them has left: [tiles][words][rows].
+// Calls each(m, state) for the rows of a tile from m0 on, below kM, in the last of the kTiles
+// blocks along n to arrive. `kept` has the states of all tiles: [tiles][words][rows].
 template <class State, int kM, int kTiles, int kTileM, int kThreads, class Each>
 __device__ inline void join_tiles(int m0, const float *kept, int *arrived, bool *last, Each each) {
   constexpr int kWords = int(sizeof(State) / 4);
@@ -54,8 +54,8 @@ __device__ inline void join_tiles(int m0, const float *kept, int *arrived, bool 
   }
 }
 
-// Leaves the state of row m of the tile from column n0 on, or, if it has all columns, calls
-// each(m, state).
+// Stores the state of row m of the tile at column n0; if the tile has all columns, calls
+// each(m, state) instead.
 template <int kM, int kTiles, int kTileN, class State, class Each>
 __device__ inline void leave_row(int m, int n0, float *kept, const State &state, Each each) {
   if constexpr (kTiles == 1)
@@ -64,9 +64,9 @@ __device__ inline void leave_row(int m, int n0, float *kept, const State &state,
     keep_state(kept + n0 / kTileN * (int(sizeof(State) / 4) * kM) + m, kM, state);
 }
 
-// Calls each(m, state) for the rows of the staged tile from m0 on, the first kM, with the states of
-// whole rows; of several tiles along n only in the last block to arrive. `kept` has room for a
-// state of each tile and row.
+// Calls each(m, state) for the rows of the staged tile from m0 on, below kM, with the states of
+// whole rows; with several tiles along n only in the last block to arrive. `kept` has room for a
+// state per tile and row.
 template <class State, int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
 __device__ inline void each_row_state(const float *staged_out, int m0, int n0, float *kept,
                                       int *arrived, bool *last, Each each) {

@@ -1,18 +1,17 @@
-// scan.cuh: each element of a row becomes the state of all up to it. A block walks along its rows
-// in chunks; in a chunk each owner (a warp along the row, or a thread that has a row's neighbours
-// to itself) scans a run of neighbours in registers, then the owners join: prefix sums of prefix
-// sums, so that no element is the result of more than a few dozen additions for each 16 chunks.
-// Rows in parts: every block reduces its part, leaves the result, and adds what the blocks before
-// it have left, always in one order (after Merrill and Garland, "Single-pass parallel prefix scan
-// with decoupled look-back", 2016, but that each looks at all parts: the same bits in every run).
+// scan.cuh: inclusive prefix scans of rows. A block processes its rows in chunks; in a chunk each
+// owner (a warp along the row, or a single thread) scans a run of neighbours in registers, then the
+// owners' totals are scanned: an element takes at most a few dozen additions per 16 chunks. Split
+// rows: each block reduces its part, stores the result, and joins the results of all parts before
+// it in a fixed order (after Merrill and Garland, "Single-pass parallel prefix scan with decoupled
+// look-back", 2016, except that each block reads all parts, so every run gives the same bits).
 #pragma once
 
 template <int kThreads, int kColumns_, int kItems_, int kLanes_, bool kTogether_> struct ScanTile {
   static constexpr int kColumns = kColumns_, kItems = kItems_, kLanes = kLanes_;
   static constexpr bool kTogether = kTogether_;
-  static constexpr int kRows = kThreads / kColumns;                  // threads of a row
-  static constexpr int kOwners = kTogether ? kRows / kWarp : kRows;  // that share a row
-  static constexpr int kStep = kTogether ? kWarp * kLanes : 1;       // of an owner's access
+  static constexpr int kRows = kThreads / kColumns;                  // threads per row
+  static constexpr int kOwners = kTogether ? kRows / kWarp : kRows;  // per row
+  static constexpr int kStep = kTogether ? kWarp * kLanes : 1;       // elements per access
   static constexpr int kRun = kItems * kStep, kChunk = kOwners * kRun;
   static_assert(kTogether || kLanes == 1, "lanes lie along the row");
   static_assert(!kTogether || kRows % kWarp == 0, "a warp has one row");
@@ -43,7 +42,7 @@ template <class State> __device__ inline State last_of_warp(const State &state) 
   return other;
 }
 
-// Scans what the lanes of a warp have, kLanes neighbours each, after `before`: the last state.
+// Scans the states of a warp, kLanes neighbours per lane, starting from `before`; returns the last.
 template <int kLanes, class State>
 __device__ inline State scan_warp(State (&one)[kLanes], const State &before) {
 #pragma unroll
@@ -62,15 +61,15 @@ __device__ inline State scan_warp(State (&one)[kLanes], const State &before) {
   return combine(before, last_of_warp(sum));
 }
 
-// Scans elements begin to end of the rows of a block, after `carry`: take(e, one) gives the states
-// of kLanes neighbours, put(e, all) takes the scanned ones. `shared` has room for a state of each
-// thread. For all threads of the block.
+// Scans elements `begin` to below `end` of a block's rows, starting from `carry`: take(e, one)
+// loads the states of kLanes neighbours, put(e, all) stores the scanned ones. `shared` has room for
+// a state per thread. Called by all threads of the block.
 template <class Tile, class State, class Take, class Put>
 __device__ inline void scan_range(State carry, State *shared, int begin, int end, Take take,
                                   Put put) {
   constexpr int kItems = Tile::kItems, kLanes = Tile::kLanes, kLevel = 16;
   const int column = Tile::column(), owner = Tile::owner();
-  State level;  // of the chunks since the carry was joined last
+  State level;  // chunks since the last join with the carry
   clear(level);
   int chunks = 0;
   for (int chunk = begin; chunk < end; chunk += Tile::kChunk) {
@@ -92,7 +91,7 @@ __device__ inline void scan_range(State carry, State *shared, int begin, int end
     }
     State before = combine(carry, level);
     if constexpr (Tile::kOwners > 1) {
-      if (chunk != begin) nn_sync();  // the totals before have been read
+      if (chunk != begin) nn_sync();  // all have read the last chunk's totals
       if (Tile::lane() == 0) shared[owner * Tile::kColumns + column] = total;
       nn_sync();
       State others;
@@ -116,18 +115,18 @@ __device__ inline void scan_range(State carry, State *shared, int begin, int end
   }
 }
 
-// ---- rows in parts: counts[0] gives turns, counts[1] counts the blocks that are done, then a mark
-// for each block's turn whose part is reduced. All are 0 before and after a launch.
+// ---- split rows: counts[0] assigns turns, counts[1] counts finished blocks, counts[2 + turn] is
+// set when that block's part is reduced. All are 0 before and after a launch.
 
-// The turn of this block: every block of an earlier turn runs already, and may be waited for.
+// The turn of this block. Blocks with earlier turns are running already, so waiting is safe.
 __device__ inline int take_turn(int *counts, int *turn) {
   if (threadIdx.x == 0) *turn = nn_atomic_add(counts, 1);
   nn_sync();
   return *turn;
 }
 
-// What the parts before this one come to. `kept` has room for a state of each row and part; `first`
-// is the turn of the row's first part.
+// Reduces this part, then joins the states of the parts before it and returns the result. `kept`
+// has room for a state per row and part; `first` is the turn of the row's first part.
 template <class Tile, class State, class Take>
 __device__ inline State before_part(State *shared, State *kept, int *counts, int count, int i,
                                     bool inside, int part, int begin, int end, int first,
@@ -158,7 +157,7 @@ __device__ inline State before_part(State *shared, State *kept, int *counts, int
   return before;
 }
 
-// The last block to be done leaves the counts as they were.
+// The last block to finish resets the counts.
 __device__ inline void clear_turns(int *counts, int blocks, int *turn) {
   nn_sync();
   if (threadIdx.x == 0) *turn = nn_atomic_add(counts + 1, 1);

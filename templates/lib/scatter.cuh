@@ -1,12 +1,12 @@
-// scatter.cuh: rows added up by their ids. A block has a table of some places and columns in shared
-// memory; it looks at all ids of its part in order, and adds the rows that it has places of: each
-// element of the table belongs to one lane, so that sums are the same in every run. Of sorted ids it
-// finds its part by two searches, and each group of threads, one for each column, adds a share.
+// scatter.cuh: scatter-add of rows by id. A block has a table of some output rows and columns in
+// shared memory; it scans all ids of its part in order and adds the rows that belong to its table.
+// Each element of the table belongs to one lane, so sums are the same in every run. If the ids are
+// sorted, it finds its part by two binary searches, and each group of threads adds a share of it.
 #pragma once
 #include "lib/arrive.cuh"
 
-// A table of kPlaces x kColumns. kItems: ids of a thread that are looked at together; kHits: rows
-// that are read together.
+// A table of kPlaces x kColumns. kItems: ids that a thread tests at once; kHits: rows that are read
+// at once.
 template <class TableSum_, int kThreads_, int kPlaces_, int kColumns_, int kItems_, int kHits_>
 struct ScatterTile {
   using TableSum = TableSum_;
@@ -14,20 +14,20 @@ struct ScatterTile {
   static constexpr int kItems = kItems_, kHits = kHits_;
   static constexpr int kWarps = kThreads / kWarp, kChunk = kThreads * kItems;  // ids
   static constexpr int kAlong = kColumns > kWarp ? kColumns / kWarp : 1;  // warps along a row
-  static constexpr int kClasses = kWarps / kAlong;  // of places, one for so many warps
+  static constexpr int kClasses = kWarps / kAlong;  // place % kClasses selects the warps
   static_assert(kWarps % kAlong == 0, "all warps have places");
   static_assert(kChunk <= 1 << 16 && kPlaces <= 1 << 15, "an int has one of each");
   struct Shared {
     TableSum table[kPlaces * kColumns];
     TableSum values[kHits * kColumns];
-    int found[kChunk];  // ids with a place here: which one of the chunk << 15 | place
+    int found[kChunk];  // ids in the table: index in the chunk << 15 | place
     int counts[kItems * kWarps];
     bool last;
   };
 };
 
-// Lists the ids of a chunk from e0 on, below `end`, that have a place in the table, in order: how
-// many they are. place_of(e): that of an id, from the first one of the table.
+// Lists the ids of a chunk from e0 on, below `end`, that are in the table, in order; returns their
+// number. place_of(e): the id's row in the table.
 template <class Tile, class Place>
 __device__ inline int find_places(typename Tile::Shared &shared, int e0, int end, Place place_of) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -62,7 +62,7 @@ __device__ inline int find_places(typename Tile::Shared &shared, int e0, int end
   return total;
 }
 
-// Adds staged rows to the table: a warp those of its places, one after the other.
+// Adds staged rows to the table; each warp adds those of its places, one after the other.
 template <class Tile>
 __device__ inline void add_found(typename Tile::Shared &shared, const int *found, int count) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -79,8 +79,8 @@ __device__ inline void add_found(typename Tile::Shared &shared, const int *found
   }
 }
 
-// The table's sums of rows `begin` to below `end`. value_of(e, column): an element of a row, 0 past
-// the last column.
+// Computes the table over rows `begin` to below `end`. value_of(e, column): an element of a row; 0
+// past the last column.
 template <class Tile, class Place, class Value>
 __device__ inline void scatter_rows(typename Tile::Shared &shared, int begin, int end,
                                     Place place_of, Value value_of) {
@@ -94,9 +94,9 @@ __device__ inline void scatter_rows(typename Tile::Shared &shared, int begin, in
       for (int at = threadIdx.x; at < count * Tile::kColumns; at += Tile::kThreads)
         shared.values[at] =
             value_of(e0 + (shared.found[first + at / Tile::kColumns] >> 15), at % Tile::kColumns);
-      nn_sync();  // the rows are there
+      nn_sync();  // the rows are staged
       add_found<Tile>(shared, shared.found + first, count);
-      nn_sync();  // they have been added
+      nn_sync();  // the rows are added
     }
   }
 }

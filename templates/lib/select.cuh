@@ -1,21 +1,21 @@
-// select.cuh: the kBest largest or smallest elements of a row, in order. An element is a key: its
-// value's order in the upper half, its place in the lower, so that all keys differ and the result
-// is the same whatever order they are met in. Each warp keeps its best in registers, sorted across
-// the lanes; what beats the last of them waits in shared memory, and is sorted and merged by
-// bitonic networks 32 at a time (as WarpSelect of Johnson, Douze and Jegou, "Billion-scale
-// similarity search with GPUs", 2017). Warps that share a row then merge in pairs, blocks through
-// global memory.
+// select.cuh: top-k: the kBest largest or smallest elements of a row, in order. An element is a
+// 64-bit key: its value's order in the upper half, its index in the lower, so that keys differ and
+// the result does not depend on the order of processing. Each warp keeps its best keys in
+// registers, sorted across lanes; keys that beat the last of them are queued in shared memory, and
+// sorted and merged by bitonic networks 32 at a time (WarpSelect of Johnson, Douze and Jegou,
+// "Billion-scale similarity search with GPUs", 2017). Warps that share a row merge in pairs, blocks
+// through global memory.
 #pragma once
 
 using Key = unsigned long long;  // 0: none
 
-// A number whose order is that of the values; NaN is larger than all, -0 is 0.
+// Maps values to unsigned numbers of the same order; NaN is the largest, -0 equals 0.
 NN_DEV unsigned select_order(float x) {
   const unsigned bits = nn_bits(x + 0.f);
   return nn_isnan(x) ? 0xffffffffu : bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 NN_DEV unsigned select_order(int x) { return unsigned(x) ^ 0x80000000u; }
-// The larger value (kSmallest: the smaller one) has the larger key; of equal ones the lower place.
+// Larger values (kSmallest: smaller ones) have larger keys; of equal values the lower index.
 template <bool kSmallest, class T> __device__ inline Key select_key(T x, int place) {
   const unsigned order = select_order(x);
   return Key(kSmallest ? ~order : order) << 32 | unsigned(~place);
@@ -27,18 +27,18 @@ struct SelectTile {
   static constexpr int kThreads = kThreads_, kColumns = kColumns_, kItems = kItems_,
                        kLanes = kLanes_, kBest = kBest_;
   static constexpr bool kTogether = kTogether_;
-  static constexpr int kWarps = kThreads / kWarp / kColumns;  // of a row
-  // Keys of a lane; rank: slot * kWarp + lane.
+  static constexpr int kWarps = kThreads / kWarp / kColumns;  // per row
+  // Keys per lane; the rank of a key is slot * kWarp + lane.
   static constexpr int kSlots = (kBest + kWarp - 1) / kWarp;
-  static constexpr int kStep = kWarp * kItems * kLanes;  // elements of a warp at once
+  static constexpr int kStep = kWarp * kItems * kLanes;  // elements per warp and step
   static constexpr int kWaiting = 2 * kWarp;
-  // Halves of warps write to different banks.
+  // Padding: the halves of a warp write to different banks.
   static constexpr int kPad = kColumns < 16 ? 16 / kColumns : 1;
   static_assert(kTogether || (kLanes == 1 && kWarps == 1),
                 "rows across memory come through shared memory");
   struct Best { Key key[kSlots]; };  // largest first
   struct Shared {
-    Key waiting[kThreads / kWarp][kWaiting];  // then lists to be merged
+    Key waiting[kThreads / kWarp][kWaiting];  // queues; at the end lists to be merged
     Key staged[kTogether ? 1 : kColumns][kTogether ? 1 : kStep + kPad];
     bool last;
   };
@@ -47,13 +47,13 @@ struct SelectTile {
   static __device__ int warp_of_row() { return warp() % kWarps; }
 };
 
-// Exchanges with the lane `by` away: keeps the larger key, or the smaller one.
+// Compare-exchange with the lane at distance `by`: returns the larger key, or the smaller one.
 NN_DEV Key exchanged(Key key, int by, bool larger) {
   const Key other = nn_shfl_xor(key, by);
   return (other > key) == larger ? other : key;
 }
 
-// The keys of a warp, the smallest in lane 0.
+// Sorts the keys of a warp, the smallest in lane 0.
 NN_DEV Key sort_warp(Key key) {
   const int lane = threadIdx.x % kWarp;
 #pragma unroll
@@ -66,7 +66,7 @@ NN_DEV Key sort_warp(Key key) {
   return key;
 }
 
-// Sorts keys that rise and then fall, or the reverse, the largest first.
+// Sorts a bitonic sequence of keys, the largest first.
 template <int kSlots> __device__ inline void sort_bitonic(Key (&key)[kSlots]) {
   static_assert(kSlots <= 2, "64 keys");
   const int lane = threadIdx.x % kWarp;
@@ -87,7 +87,7 @@ template <int kSlots> __device__ inline void clear_best(Key (&key)[kSlots]) {
   for (int slot = 0; slot < kSlots; ++slot) key[slot] = 0;
 }
 
-// Of a list and another one in memory, each the largest first: the best of both.
+// Merges a list in memory into `key`, both sorted largest first; keeps the best.
 template <int kSlots> __device__ inline void merge_list(Key (&key)[kSlots], const Key *list) {
   const int lane = threadIdx.x % kWarp;
 #pragma unroll
@@ -98,15 +98,15 @@ template <int kSlots> __device__ inline void merge_list(Key (&key)[kSlots], cons
   sort_bitonic(key);
 }
 
-// One warp's search: its best so far, and how many keys wait for it.
+// One warp's search: its best keys so far, and its queue.
 template <class Tile> struct Search {
   static constexpr int kLast = Tile::kSlots - 1;
   Key (&best)[Tile::kSlots];
   Key *waiting;  // in shared memory
   int count;
-  Key least;  // of those that count: what is no larger is passed over
+  Key least;  // the kBest-th key: smaller ones are skipped
 
-  // For all lanes: the key, if it is large enough.
+  // Called by all lanes: queues the key if it is larger than `least`.
   __device__ void offer(Key key) {
     const bool passes = key > least;
     const unsigned passing = nn_ballot(passes);
@@ -117,10 +117,10 @@ template <class Tile> struct Search {
     if (count < kWarp) return;
     take(kWarp);
     count -= kWarp;
-    if (lane < count) waiting[lane] = waiting[kWarp + lane];  // what did not fit
+    if (lane < count) waiting[lane] = waiting[kWarp + lane];  // keys that remain
     nn_syncwarp();
   }
-  // Merges the first `keys` of those that wait.
+  // Merges the first `keys` queued keys.
   __device__ void take(int keys) {
     const int lane = threadIdx.x % kWarp;
     nn_syncwarp();
@@ -150,8 +150,8 @@ __device__ inline void merge_warps(typename Tile::Best &best, typename Tile::Sha
   }
 }
 
-// The best of elements begin to end of each row, in warp 0 of the row; take(column, e, one) gives
-// the keys of kLanes neighbours of a row. For all threads of the block.
+// The best of elements `begin` to below `end` of each row, in warp 0 of the row; take(column, e,
+// one) loads the keys of kLanes neighbours of a row. Called by all threads of the block.
 template <class Tile, class Take>
 __device__ inline void select_range(typename Tile::Best &best, typename Tile::Shared &shared,
                                     int begin, int end, Take take) {
@@ -169,7 +169,7 @@ __device__ inline void select_range(typename Tile::Best &best, typename Tile::Sh
         const int e = first + item * kWarp * kLanes;
         if (e < end) take(Tile::column(), e, one[item]);
       }
-    } else {  // neighbours in memory are of different rows: by way of shared memory
+    } else {  // neighbours in memory are in different rows: transpose in shared memory
       const int column = threadIdx.x % Tile::kColumns, place = threadIdx.x / Tile::kColumns;
       Key read[kItems][1];
 #pragma unroll
@@ -178,7 +178,7 @@ __device__ inline void select_range(typename Tile::Best &best, typename Tile::Sh
         if (chunk + item * kWarp + place < end)
           take(column, chunk + item * kWarp + place, read[item]);
       }
-      nn_sync();  // all have read what was there
+      nn_sync();  // all have read the last chunk
 #pragma unroll
       for (int item = 0; item < kItems; ++item)
         shared.staged[column][item * kWarp + place] = read[item][0];
@@ -196,8 +196,8 @@ __device__ inline void select_range(typename Tile::Best &best, typename Tile::Sh
   merge_warps<Tile>(best, shared);
 }
 
-// The best of all parts of the rows, by the last of the kParts blocks to arrive: true for that one.
-// `kept` has room for a list of each row and part.
+// Merges the lists of kParts blocks, by the last block to arrive: true in that block. `kept` has
+// room for a list per row and part.
 template <class Tile, int kParts>
 __device__ inline bool select_parts(typename Tile::Best &best, typename Tile::Shared &shared,
                                     Key *kept, int count, int part, int i, bool inside,

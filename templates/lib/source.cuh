@@ -1,37 +1,37 @@
-// source.cuh: how the rows of an operand come to shared memory, one block of k after the other. A
-// kernel's map says where elements are, in elements from the operand's first:
+// source.cuh: loads an operand's rows into shared memory, one block of k at a time. A kernel's map
+// defines addresses, in elements:
 //
-//   rows(), depth()  how many rows, and k, there are
-//   kRows, kDepth    numbers of which they are multiples
-//   kPiece           elements that one copy takes
+//   rows(), depth()  number of rows, and length of k
+//   kRows, kDepth    divisors of them that are known to the compiler
+//   kPiece           elements per copy
 //   kLinear          at(k) is a multiple of k
-//   kBounded         some products lie outside of the operand
+//   kBounded         some (r, k) are outside of the operand (padding) and read as 0
 //   kOverlaps        along k: neighbouring rows share elements of a block of k
-//   row(r, batch)    where row r is
-//   at(k)            how far from there k is
-//   missing(r)       along k, bounded: the taps at which row r misses the operand, a bit each
-//   tap(k)           the bits of the taps that k lies in
-//   inside(r, k)     across k, bounded
+//   row(r, batch)    offset of row r
+//   at(k)            offset of k within a row
+//   missing(r)       along k, bounded: bit mask of the filter taps at which row r is in the padding
+//   tap(k)           bit mask of the taps of k
+//   inside(r, k)     across k, bounded: true if (r, k) is inside of the operand
 #pragma once
 #include "lib/tile.cuh"
 
-// What every source has: which rows and chunks a thread loads. kByLane: rows stand as lane_row()
-// has them.
+// Base of all sources: the rows and chunks that a thread loads. kByLane: rows are stored in the
+// order of lane_row().
 template <class T, int kTile, int kThreads, bool kByLane = false> struct SourceShape {
   static constexpr int kPack = kChunkBytes / int(sizeof(T)), kTileK = kRowBytes / int(sizeof(T));
-  static constexpr int kAtOnce = kThreads / kChunks;  // rows
+  static constexpr int kAtOnce = kThreads / kChunks;  // rows per round
   static constexpr int kCount = (kTile + kAtOnce - 1) / kAtOnce;
-  static constexpr bool kTail = kTile % kAtOnce != 0;  // the last round has fewer
+  static constexpr bool kTail = kTile % kAtOnce != 0;  // the last round is partial
   static_assert(kAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
   static_assert(!kByLane || (kAtOnce & (kAtOnce - 1)) == 0, "lane_row() moves bits of a place");
 
-  // The row that stands at place first + i kAtOnce.
+  // The row stored at place first + i * kAtOnce.
   __device__ __forceinline__ static int row_at(int first, int i) {
     return kByLane ? lane_row(first) + lane_row(i * kAtOnce) : first + i * kAtOnce;
   }
 };
 
-// Bit i: tap i, which reads at first + i kStep, misses an axis of `size` elements.
+// Bit i is set if tap i, at first + i * kStep, is outside of an axis of `size` elements.
 template <int kTaps, int kStep>
 __device__ __forceinline__ unsigned tap_misses(int first, int size) {
   unsigned bits = 0;
@@ -41,7 +41,7 @@ __device__ __forceinline__ unsigned tap_misses(int first, int size) {
   return bits;
 }
 
-// Copies kPiece elements; nothing is read where they are not inside.
+// Copies kPiece elements; zero-fills, without reading, if !inside.
 template <int kPiece, bool kAlways, bool kByL1 = false, class T>
 __device__ __forceinline__ void copy_piece(char *to, const T *from, bool inside) {
   if constexpr (kAlways)
@@ -50,7 +50,7 @@ __device__ __forceinline__ void copy_piece(char *to, const T *from, bool inside)
     nn_cp_async<kPiece * sizeof(T), kByL1>(to, from, inside);
 }
 
-// Where run `run` of kTapRun k lies.
+// The table entry of the run of kTapRun k that begins at k.
 template <class Map> __device__ __forceinline__ Tap tap_of(const Map &map, int k) {
   unsigned bits = 0;
   if constexpr (Map::kBounded) bits = map.tap(k) | (k < map.depth() ? 0u : 1u << 31);
@@ -63,7 +63,8 @@ __device__ __forceinline__ void write_taps(const Map &map, Tap *taps, int count)
     write_tap(taps + i, tap_of(map, i * Map::kTapRun));
 }
 
-// Where row r is, and the taps at which it misses the operand; the highest bit for k past the end.
+// Offset of row r, and the taps at which it is in the padding; the highest bit is for k past the
+// end.
 template <int kTile, class Map>
 __device__ __forceinline__ Tap row_of(const Map &map, int r, int batch) {
   unsigned bits = 0;
@@ -72,10 +73,10 @@ __device__ __forceinline__ Tap row_of(const Map &map, int r, int batch) {
   return {map.row(r, batch), bits};
 }
 
-// The rows of a tile in shared memory, their places and their taps: each found once, not by all
-// threads that copy a part of it.
+// Offsets and padding masks of a tile's rows, in shared memory: computed once per row instead of by
+// each thread that copies a part of it.
 template <int kTile, int kThreads> struct RowTable {
-  using Shape = SourceShape<float, kTile, kThreads>;  // the same of any type
+  using Shape = SourceShape<float, kTile, kThreads>;  // kCount and kAtOnce are those of any type
   static constexpr int kRows = Shape::kCount * Shape::kAtOnce;
   int place[kRows];
   unsigned missing[kRows];
@@ -89,9 +90,9 @@ template <int kTile, int kThreads> struct RowTable {
   __device__ __forceinline__ Tap read(int i) const { return {place[i], missing[i]}; }
 };
 
-// Rows that lie along k. Pieces of a chunk that are copied at once follow each other. kTapRun: how
-// many k share an entry of a table of taps (0: there is none); a whole block of k lies in one, or
-// each piece. With it comes a table of rows. A load may be called in kParts parts.
+// Operand rows stored along k. kTapRun: number of k that share an entry of the table of taps (0: no
+// tables): kTileK, or a multiple of kPiece. With it, `rows` is the table of rows. A load may be
+// split into kParts calls.
 template <class Map, class T, int kTile, int kThreads, int kParts = 1, bool kByLane = false>
 struct AlongSource : SourceShape<T, kTile, kThreads, kByLane> {
   using Shape = SourceShape<T, kTile, kThreads, kByLane>;
@@ -123,7 +124,7 @@ struct AlongSource : SourceShape<T, kTile, kThreads, kByLane> {
     }
   }
 
-  // Starts loading part `part` of the rows' block `block` of k into `stage`.
+  // Starts loading part `part` of block `block` of k into `stage`.
   __device__ __forceinline__ void load(int block, char *stage, int part = 0) {
 #pragma unroll
     for (int piece = 0; piece < kPack / kPiece; ++piece) {
@@ -155,7 +156,7 @@ struct AlongSource : SourceShape<T, kTile, kThreads, kByLane> {
   }
 };
 
-// Rows that lie across k: kTileK rows of k for each kTileK of the operand's rows.
+// Operand stored across k: for each kTileK rows of the operand, kTileK rows of k in shared memory.
 template <class Map, class T, int kTile, int kThreads, int kParts = 1>
 struct AcrossSource : SourceShape<T, kTile, kThreads> {
   using Shape = SourceShape<T, kTile, kThreads>;
@@ -167,7 +168,7 @@ struct AcrossSource : SourceShape<T, kTile, kThreads> {
   const T *row[kCount];
   int row0, first, chunk, offset[kParts];
 
-  // The first of the operand's rows in row i of this thread, and its k in a block.
+  // First operand row, and k in the block, of this thread's copy i.
   __device__ __forceinline__ int row_of(int i) const {
     return row0 + (first + i * Shape::kAtOnce) / kTileK * kTileK + chunk * kPiece;
   }
@@ -215,8 +216,8 @@ struct AcrossSource : SourceShape<T, kTile, kThreads> {
   }
 };
 
-// Rows whose elements value(r, k) computes, 0 outside. Unrolled, they would only need
-// more registers.
+// Rows whose elements are computed: value(r, k), 0 outside. Not unrolled: it would only cost
+// registers.
 template <class T, int kTile, int kThreads, bool kByLane, class Value>
 struct ComputedSource : SourceShape<T, kTile, kThreads, kByLane> {
   using Shape = SourceShape<T, kTile, kThreads, kByLane>;

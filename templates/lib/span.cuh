@@ -1,18 +1,18 @@
-// span.cuh: interval arithmetic: what a value can be over a tile of rows and keys. Bounds are
-// double, in which positions are exact.
+// span.cuh: interval arithmetic: bounds of a value over a tile of rows and keys. Bounds are double,
+// in which positions are exact.
 #pragma once
 #include "lib/prim.cuh"
 
 struct Span {
   double lo, hi;
-  bool nan = false;  // it may be NaN besides
+  bool nan = false;  // it may also be NaN
 };
 
-// What may be anything finite; values beyond what a float holds count as this.
+// Bounds of any finite value; larger than any float.
 constexpr double kSpanMost = 1e300;
 __device__ inline Span span_any() { return {-kSpanMost, kSpanMost}; }
 __device__ inline Span span_unknown() { return {-kSpanMost, kSpanMost, true}; }
-// Some function of a, as an exponential, whose bounds are not computed.
+// A function of a, such as an exponential, whose bounds are not computed.
 __device__ inline Span span_of_any(Span a) { return {-kSpanMost, kSpanMost, a.nan}; }
 __device__ inline Span span_at(double x) { return {x, x}; }
 __device__ inline Span span_of(double lo, double hi, bool nan) {
@@ -67,8 +67,9 @@ __device__ inline Span span_mod(Span a, Span b) {
   return {span_min(b.lo, 0.), span_max(b.lo, 0.), a.nan || b.nan};
 }
 
-// What floats come to, where s is exact: a number that they do not hold is one near it.
-__device__ inline bool span_whole(Span s) {  // floats hold all whole numbers up to there
+// Bounds of a float operation on a and b whose exact bounds are s: widened by rounding unless all
+// are integers that floats represent.
+__device__ inline bool span_whole(Span s) {  // floats represent all integers up to `most`
   const double most = 1 << 24;
   return s.lo == span_floor(s.lo) && s.hi == span_floor(s.hi) && s.lo >= -most && s.hi <= most;
 }
@@ -79,7 +80,7 @@ __device__ inline Span span_near(Span s, Span a, Span b) {
   return {below, s.hi * (s.hi > 0 ? 1 + share : 1 - share), s.nan};
 }
 
-// Comparisons are 0, 1, or either: with NaN nothing is sure to hold.
+// Comparisons are 0, 1, or [0, 1]; if a or b may be NaN, none surely holds.
 __device__ inline Span span_compared(Span a, Span b, double surely, double maybe) {
   return {a.nan || b.nan ? 0. : surely, maybe};
 }
@@ -101,7 +102,7 @@ __device__ inline Span span_where(Span c, Span a, Span b) {
   return {span_min(a.lo, b.lo), span_max(a.hi, b.hi), a.nan || b.nan};
 }
 
-// Conversions: to bool; to integers of `least` to `most`, which cut toward zero, and wrap.
+// Conversions: to bool; to integers in [least, most], which truncate and wrap.
 __device__ inline Span span_bool(Span a) {
   return {span_true(a) && !a.nan ? 1. : 0., span_false(a) ? 0. : 1.};
 }
@@ -111,14 +112,14 @@ __device__ inline Span span_cut(Span a, double least, double most) {
   return lo >= least && hi <= most && !a.nan ? Span{lo, hi} : Span{least, most};
 }
 
-// The digit of the numbers lo to hi that counts in steps of `below` up to `size`.
+// Bounds of n / below % size for n in [lo, hi]: an index of one dimension from a flat position.
 __device__ inline Span span_digit(int lo, int hi, int below, int size) {
   const int first = lo / below, last = hi / below;
   if (last - first >= size || first % size > last % size) return {0., double(size - 1)};
   return {double(first % size), double(last % size)};
 }
 
-// What value(i) is for all i of a span of positions.
+// Bounds of value(i) over a span of positions.
 template <class Value> __device__ inline Span span_over(Span positions, Value value) {
   Span all = {nn_inf(), -nn_inf()};
   for (int i = int(positions.lo); i <= int(positions.hi); ++i) {
@@ -133,15 +134,15 @@ template <class Value> __device__ inline Span span_over(Span positions, Value va
 
 // ---- tiles of keys ----------------------------------------------------------------------------
 
-// All scores are minus infinity; some; none is masked.
+// Masked: all scores are minus infinity; mixed: some may be; plain: none.
 enum TileKind { kTileMasked, kTileMixed, kTilePlain };
 __device__ inline TileKind tile_kind(Span score, bool plain) {
   if (score.hi == -nn_inf() && !score.nan) return kTileMasked;
   return plain ? kTilePlain : kTileMixed;
 }
 
-// A bit for each of kCount tiles that is not masked, and for each plain one. `thread`: of the
-// kThreads that call it.
+// Sets a bit of `live` for each of kCount tiles that is not masked, and of `plain` for each plain
+// one. thread: index among the kThreads callers.
 template <int kCount, int kThreads, class Kind>
 __device__ __forceinline__ void find_tiles(unsigned *live, unsigned *plain, Kind kind,
                                            int thread = threadIdx.x) {
@@ -155,7 +156,7 @@ __device__ __forceinline__ void find_tiles(unsigned *live, unsigned *plain, Kind
   }
 }
 
-// The first tile from `tile` on whose bit is set; `end` or more: there is none before it.
+// The first tile from `tile` on whose bit is set; `end` or more if there is none before `end`.
 __device__ __forceinline__ int next_tile(const unsigned *live, int tile, int end) {
   while (tile < end) {
     const unsigned rest = live[tile / kWarp] >> tile % kWarp;

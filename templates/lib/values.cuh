@@ -1,5 +1,5 @@
-// values.cuh: integers and bools beside floats: what a kernel computes with is float, int, unsigned
-// char or bool; 64-bit integers are so only in memory.
+// values.cuh: integers and bools in kernels, which compute with float, int, unsigned char and bool;
+// 64-bit integers exist only in memory.
 #pragma once
 #include "lib/prim.cuh"
 
@@ -27,7 +27,7 @@ template <class T, class From, int N> NN_DEV Vec<T, N> nn_stored(Vec<From, N> x)
 
 // ---- conversions --------------------------------------------------------------------------------
 
-// Floats are cut toward zero, and what int does not hold becomes its nearest; NaN becomes 0.
+// Floats are truncated and saturate to int; NaN becomes 0.
 template <class To> struct Convert {
   template <class From> NN_DEV To from(From x) { return To(x); }
 };
@@ -46,18 +46,18 @@ template <class To, class From> NN_DEV To nn_to(From x) { return Convert<To>::fr
 
 // ---- arithmetic ---------------------------------------------------------------------------------
 
-// Integers wrap, as PyTorch's do. CUDA's own overflow is undefined: NVRTC takes a + 1 > a for true.
+// Integers wrap, as in PyTorch. Signed overflow in CUDA is undefined: NVRTC assumes a + 1 > a.
 NN_DEV int nn_add(int a, int b) { return int(unsigned(a) + unsigned(b)); }
 NN_DEV int nn_sub(int a, int b) { return int(unsigned(a) - unsigned(b)); }
 NN_DEV int nn_mul(int a, int b) { return int(unsigned(a) * unsigned(b)); }
 NN_DEV int nn_max(int a, int b) { return a > b ? a : b; }
 NN_DEV int nn_min(int a, int b) { return a < b ? a : b; }
-// By places that an integer has not, all of it leaves: 0, to the right its sign.
+// Shifts by 32 or more, or by a negative count: 0; to the right the sign.
 NN_DEV int nn_shift_left(int a, int b) { return unsigned(b) < 32 ? int(unsigned(a) << b) : 0; }
 NN_DEV int nn_shift_right(int a, int b) { return a >> (unsigned(b) < 32 ? b : 31); }
 NN_DEV int nn_abs(int x) { return x < 0 ? nn_sub(0, x) : x; }
 
-// Python's: the quotient toward minus infinity, the rest with the sign of b. By 0: 0.
+// As in Python: the quotient rounds toward minus infinity, the remainder has b's sign. By 0: 0.
 NN_DEV int nn_floordiv(int a, int b) {
   if (b == 0) return 0;
   if (b == -1) return nn_sub(0, a);
@@ -68,7 +68,7 @@ NN_DEV int nn_mod(int a, int b) {
   const int rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
-// To 32 bits; of a negative exponent the reciprocal cut toward zero.
+// Modulo 2^32; for a negative exponent, the reciprocal truncated toward zero.
 NN_DEV int nn_pow(int base, int exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? 1 - 2 * (exponent & 1) : 0;
   unsigned power = 1, square = unsigned(base);
@@ -76,7 +76,7 @@ NN_DEV int nn_pow(int base, int exponent) {
     if (exponent & 1) power *= square;
   return int(power);
 }
-// Of floats the rest is exact; what it leaves is a multiple of b, but for rounding.
+// For floats the remainder is exact; a - rest is a multiple of b except for rounding.
 NN_DEV float nn_mod(float a, float b) {
   const float rest = nn_fmod(a, b);
   return rest != 0.f && (rest < 0.f) != (b < 0.f) ? rest + b : rest;
@@ -84,6 +84,6 @@ NN_DEV float nn_mod(float a, float b) {
 NN_DEV float nn_floordiv(float a, float b) {
   const float rest = nn_fmod(a, b), whole = nn_round((a - rest) / b);
   const bool below = rest != 0.f && (rest < 0.f) != (b < 0.f);
-  const float exact = a / b; // whose sign a zero has
+  const float exact = a / b; // gives a zero its sign
   return b == 0.f ? exact : below ? whole - 1.f : whole == 0.f ? 0.f * exact : whole;
 }

@@ -1,15 +1,14 @@
-// wgmma.cuh: a warp's part of a matrix product that its warp group computes, on sm_90a. Operands
-// are read from shared memory, where their tiles lie as wgmma has its 128-byte swizzle
-// (lib/tile.cuh).
+// wgmma.cuh: a warp's part of a contraction that its warp group computes, on sm_90a. Operands are
+// read from shared memory, in the layout of wgmma's 128-byte swizzle (lib/tile.cuh).
 #pragma once
 #include "lib/tile.cuh"
 
-// The product of kM x kN outputs by one warp, of 4 kM x kN by the group of four, as T (float: TF32,
-// whose operands lie along k): one instruction multiplies 64 rows of a by kN rows of b, and each
-// warp holds 16 of these rows. The products of a block of k run on while the next block is loaded.
+// kM x kN outputs of one warp, 4 kM x kN of its group, as T (float: TF32, whose operands are
+// K-major only). One instruction multiplies 64 rows of a by kN rows of b; each warp holds 16 of
+// these rows. The MMAs of a block of k still run while the next block is loaded.
 template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WgmmaTile {
-  static constexpr int kStepBytes = 32;  // of k in one instruction
-  static constexpr int kInFlight = 1;    // blocks of k whose products may still run
+  static constexpr int kStepBytes = 32;  // bytes of k per instruction
+  static constexpr int kInFlight = 1;    // blocks of k whose MMAs may still run
   static constexpr int kGroup = 4 * kM;  // rows of the warp group
   static constexpr int kRows = kM / 16;  // instructions along m
   static_assert(kM % 16 == 0, "16 rows a warp");
@@ -23,12 +22,12 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
       for (int e = 0; e < kN / 2; ++e) acc[i][e] = 0.f;
   }
 
-  // Shared memory that this thread has written, also by asynchronous copies, to the tensor cores,
-  // which read it after a barrier.
+  // Makes this thread's writes to shared memory, also by cp.async, visible to wgmma after a
+  // barrier.
   __device__ static void publish() { nn_fence_proxy_async(); }
 
-  // The tile of an operand from `row` on at a step of k. Along k, rows of 128 bytes in groups of 8;
-  // across k, for every 64 rows a block of 64 x 128 bytes, its rows those of k.
+  // The descriptor of an operand's tile from `row` on at a step of k. Along k: rows of 128 bytes in
+  // groups of 8; across k: a block of 64 x 128 bytes for every 64 rows, with a row per k.
   template <bool kAcross>
   __device__ static unsigned long long tile(const char *operand, int row, int step) {
     constexpr int kGroupBytes = 8 * kRowBytes, kBlockBytes = 64 * kRowBytes;
@@ -40,8 +39,8 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
                            kSwizzle128);
   }
 
-  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles; the warp's kM rows of a are
-  // among its group's, its rows of b begin at row_b.
+  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles; the group's rows of a
+  // include the warp's row_a, the rows of b begin at row_b.
   template <int kSteps>
   __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
     const int first = row_a / kGroup * kGroup;
@@ -63,9 +62,10 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
                                  Type type) {
     nn_wgmma_m64k16<kN, kAcrossA, kAcrossB>(d, a, b, true, type);
   }
-  // NOTE: the tensor core cuts operands to TF32. In shared memory nobody rounds them, as mma.cuh
-  // does in registers; who stored them did (gen/sched/sched.c). If neither was rounded, a term is
-  // too small by 7.0e-4 on average, and off by 3.1e-4 beside.
+  // NOTE: tensor cores truncate operands to TF32. They are read from shared memory, so they cannot
+  // be rounded here as in mma.cuh; the kernel that stored them rounds them (gen/sched/sched.c).
+  // With neither operand rounded, a term is too small by 7.0e-4 on average, with a deviation of
+  // 3.1e-4.
   __device__ static void product(float (&d)[kN / 2], unsigned long long a, unsigned long long b,
                                  float) {
     nn_wgmma_m64k8_tf32<kN>(d, a, b, true);
@@ -76,7 +76,7 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     hold();
   }
 
-  // Keeps the compiler from moving sums into the products that are in flight.
+  // Keeps the compiler from touching accumulators of MMAs in flight.
   __device__ void hold() {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
@@ -84,10 +84,10 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
       for (int e = 0; e < kN / 2; ++e) nn_wgmma_hold(acc[i][e]);
   }
 
-  // A lane has kOwnLanes neighbouring outputs kOwnVectors times in each of kOwnRows rows of the
-  // tile: from (own_row(thread, row, i), column + own_column(thread, v)) on. Where b runs along k,
-  // lane_row() orders its rows so. Across k, where neighbours along n are copied together, two
-  // lanes exchange halves of what they have of two products of 8 columns.
+  // A lane has kOwnVectors vectors of kOwnLanes neighbouring outputs in each of kOwnRows rows of
+  // the tile, from (own_row(thread, row, i), column + own_column(thread, v)) on. If b is stored
+  // along k, the order of its rows, lane_row(), ensures that. If across k, two lanes exchange
+  // halves of two groups of 8 columns.
   static constexpr int kOwnLanes = kAcrossB ? 4 : 8;
   static constexpr int kOwnRows = 2 * kRows, kOwnVectors = kN / 4 / kOwnLanes;
   __device__ static int own_row(int thread, int row, int i) {
@@ -97,7 +97,7 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
   __device__ static int own_column(int thread, int v) {
     return kAcrossB ? v * 16 + thread % 2 * 8 + thread / 2 % 2 * 4 : v * 32 + thread % 4 * 8;
   }
-  // kLanes outputs of vector v of row i, from its `first` on. By all lanes.
+  // kLanes outputs of vector v of row i, from its element `first` on. Called by all lanes.
   template <int kLanes> __device__ Vec<float, kLanes> own(int i, int v, int first) const {
     float all[kOwnLanes];
 #pragma unroll

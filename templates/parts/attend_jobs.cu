@@ -1,7 +1,6 @@
-//@ -- attend_jobs.cu: attend.cu whose blocks go on from job to job, a tile of queries each. Some
-//@ -- warps load: rows of the next job are on their way while outputs of this one are stored.
-//@ -- Groups of the others wait for tiles, not for each other: one's products run while another
-//@ -- computes powers.
+//@ -- attend_jobs.cu: persistent attend.cu with producer warps; a job is a tile of queries.
+//@ -- Loads of the next job overlap with the stores of this one. Groups of consumer warps wait
+//@ -- for tiles, not for each other: the MMAs of one overlap with the exponentials of another.
 //@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
 
   auto go_to = [&](int job) {
@@ -23,7 +22,7 @@
   }
   nn_sync();
   RingPlace<kPlaces> jobs;
-  int turn = 0;  // changes with each job
+  int turn = 0;  // alternates with each job
   RingPlace<2> keys, values;
   if (threadIdx.x >= kThreads) {
     nn_registers_give<kLoaderRegisters>();
@@ -87,7 +86,7 @@ $(v.decode)
   nn_registers_take<kRegisters>();
 //@ part("parts/factor.cu")
 //@ part("parts/tails.cu")
-  // Queries that stay in registers are left at once where there is one place.
+  // With one query buffer, queries held in registers free it at once.
   constexpr bool kLeavesAtOnce = kPlaces == 1 && Warp::Queries::kHolds;
   for (;; turn ^= 1) {
     jobs.await_filled(smem.jobs);
@@ -99,7 +98,7 @@ $(v.decode)
     const unsigned *const live = smem.live[turn], *const plain = smem.plain[turn];
 //@ end
 //@ if not q.box then
-    nn_bar_sync(2, kThreads);  // those of the job before have been read
+    nn_bar_sync(2, kThreads);  // all have read the queries of the job before
 //@ if q.computed then
     compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing), Unit::kPanels>(queries, m0, q_row);
 //@ else
@@ -114,14 +113,14 @@ $(v.decode)
     if (kLeavesAtOnce) jobs.leave(smem.jobs);
     int tile = next($(of)0);
     if (tile < kTilesKeys) {
-      // Values of a tile are weighed while the next one's scores become powers.
+      // P x V of one tile overlaps with the exponentials of the next tile's scores.
       Warp::Part part;
       Warp::Weights weights;
       int after;
 //@ if k.masking then
       bool is_plain;
 //@ end
-      // Asked while products run: which tile comes after this one, whether this one is plain.
+      // Called while MMAs run: finds the next live tile, and whether this one is unmasked.
       auto look_ahead = [&] {
         after = next($(of)tile + 1);
 //@ if k.masking then
@@ -141,7 +140,7 @@ $(v.decode)
         rebase(warp, tile, 0, part$(is_plain));
         warp.move_sums(part, kScale * kLog2e);
         power(warp, tile, 0, part);
-        // NOTE: ptxas moves powers behind a wait, but not behind a branch that depends on them.
+        // NOTE: ptxas sinks exponentials below a wait, but not below a branch that needs them.
         if (warp.must_follow(part)) {
           Unit::await<0>(static_cast<Warp::Sums &>(warp));
           warp.move_outs(part);
@@ -174,8 +173,8 @@ $(v.decode)
     warp.finish(kScale, [&](int r, const ScoreRow &state, bool first) {
       return factor(m0 + row0 + r, state, first);
     });
-    // Outputs pass through the warp's part of shared memory, so that each lane has neighbours
-    // along n. Since those of the job before were read its lanes have met, as they left queries.
+    // Outputs are staged in the warp's part of shared memory so that each lane stores neighbours
+    // along n. The lanes have synchronised (`leave`) since they read those of the last job.
     warp.template stage<kStaged>(smem.out, row0);
     nn_syncwarp();
     if (m0 + row0 < kM)

@@ -1,7 +1,7 @@
-//@ -- attend_ring.cu: attend.cu whose warps load a tile of keys and values while they use another.
+//@ -- attend_ring.cu: attend.cu without producer warps: each warp loads ahead with cp.async.
 //@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
 
-  // The ring: one tile of keys and values is on its way while one is used.
+  // Double buffering: one tile of keys and values is in flight while one is used.
   auto load = [&](int tile, int stage) {
 //@ if keys.computed then
     compute_rows<T, $(keys.depth), kKeys, kTileKeys, kThreads, $(keys.sharing), Unit::kPanels>(
@@ -27,7 +27,7 @@
   if (tile < end) load(tile, 0);
 //@ if q.computed then
   compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing), Unit::kPanels>(
-      smem.q, m0, q_row);  // meanwhile
+      smem.q, m0, q_row);  // overlaps with these loads
 //@ end
   nn_cp_async_wait<0>();
   Unit::publish();
@@ -37,10 +37,10 @@
   for (int stage = 0; tile < end; stage ^= 1) {
     nn_cp_async_wait<0>();
     Unit::publish();
-    nn_sync();  // this tile has landed for all, and the one before it has been read by all
+    nn_sync();  // the tile is visible to all warps, and the buffer of the last one is free
     const int after = next(tile + 1);
     if (after < end) load(after, stage ^ 1);
-    // The scores of a part are multiplied while the powers of the one before it are computed.
+    // Q x K of a part overlaps with the exponentials of the part before it.
     Warp::Part parts[kParts];
     auto multiply = [&](int part) {
       warp.multiply(parts[part].scores, smem.k[stage] + part * (kPartKeys * Warp::Depth::kPitch));

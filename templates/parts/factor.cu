@@ -1,6 +1,6 @@
-//@ -- factor.cu: what the softmax of a row comes to: attend.cu.
+//@ -- factor.cu: attend.cu: the final factor of a row, from the state of its softmax.
 
-  // The factor of outputs of row `at`; of the threads that have it, one is the first.
+  // The factor of outputs of row `at`; `first` in one of the threads that share the row.
   auto factor = [&](int at, const ScoreRow &state, bool first) {
     const int m = at < kM ? at : kM - 1;
 $(k.row.decode)

@@ -1,5 +1,5 @@
-//@ -- first.cu: `make_rows`, a run of the rows that a product's kernel makes before it multiplies,
-//@ -- as rowwise.cu does: as many at once as the block has threads for.
+//@ -- first.cu: `make_rows`: one run of rows of a contraction's fused prologue (a norm), computed
+//@ -- as in rowwise.cu; a run has as many rows as the block has threads for.
 //@ local per_row = k.threads // k.rows
   auto make_rows = [&](int run) {
     constexpr int kRowThreads = $(per_row), kThreads = kRowThreads;  // per row
@@ -10,7 +10,7 @@
 //@ end
     const int tid = threadIdx.x % kRowThreads;
 //@ local along = "run * " .. k.rows .. " + int(threadIdx.x) / kRowThreads"
-//@ if k.ragged then  -- threads of rows past the last one take part in joins
+//@ if k.ragged then  -- threads of rows past the end take part in warp reductions
     const bool inside = $(along) < $(k.row_count);
     const int row = inside ? $(along) : $(k.row_count - 1);
 //@ else

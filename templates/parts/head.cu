@@ -1,4 +1,4 @@
-//@ -- head.cu: what every kernel begins with.
+//@ -- head.cu: the first lines of every kernel.
 $(k.header)
 #include "lib/prim.cuh"
 //@ if k.values then

@@ -1,8 +1,9 @@
-//@ -- heads.cu: rows of operands that are computed: attend.cu, as it loads them; heads.cu.
+//@ -- heads.cu: operand rows that are computed (norm, rotary) instead of copied: by attend.cu as
+//@ -- it loads them, by heads.cu as a kernel.
 //@ for _, o in ipairs(k.operands) do
 //@ if o.computed then
-  // A row of $(o.name): what is reduced along it, by the lanes that share it, then its elements,
-  // some at once, as to(element, Vec).
+  // Computes a row of $(o.name): its reductions, by the lanes that share it, then its elements,
+  // passed as to(first element, Vec).
   auto $(o.name)_row = [&](int $(o.number), int lane, const $(o.to) &to) {
 $(o.decode)
 //@ for _, s in ipairs(o.sweeps) do

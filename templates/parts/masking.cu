@@ -1,6 +1,6 @@
-//@ -- masking.cu: finds which tiles of keys there is something to do for: attend.cu, weigh.cu.
+//@ -- masking.cu: finds the tiles of keys that are not fully masked: attend.cu, weigh.cu.
 
-  // Which tiles of keys the block's rows see, by what their conditions can be over a tile.
+  // Finds the tiles of keys that the block's rows see, by intervals of the mask's conditions.
 $(k.masking.decode)
   const int last_m = m0 + kTileM < kM ? m0 + kTileM - 1 : kM - 1;
 //@ if not k.masking.several then

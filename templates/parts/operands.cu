@@ -1,9 +1,9 @@
-//@ -- operands.cu: where rows of operands are: attend.cu, weigh.cu, sum_weights.cu.
+//@ -- operands.cu: addresses of operand rows: attend.cu, weigh.cu, sum_weights.cu.
 //@ for i, o in ipairs(k.operands) do
-//@ local own = i < #k.operands or (k.shared or 0) == 0  -- else its rows are those of keys
+//@ local own = i < #k.operands or (k.shared or 0) == 0  -- else v shares the key operand's rows
 //@ if own and not o.computed and not o.box then
 
-// Where rows of $(o.name) are.
+// Addresses of rows of $(o.name).
 struct $(o.map) {
   static constexpr int kRows = $(o.rows), kDepth = $(o.depth), kPiece = $(o.piece);
   __device__ static int row($(o.args)) {

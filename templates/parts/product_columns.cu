@@ -1,11 +1,11 @@
-//@ -- product_columns.cu: what columns of a product's outputs are reduced to, and what maps make of
-//@ -- that.
+//@ -- product_columns.cu: column reductions of a contraction's outputs, the maps applied to the
+//@ -- results, and their stores.
 //@ local c = k.columns
 //@ if not k.own then
-  nn_sync();  // the staged outputs have been read
+  nn_sync();  // all threads have read the staged outputs
   add_rows(tid % kApart * kLanes);
 //@ end
-  nn_sync();  // the states of all warps are there
+  nn_sync();  // wait for the states of all warps
   const int column = $(k.walks and "" or "n0 + ")tid;
   const bool owns = tid < kTileN && column < kN;
   $(c.type) whole;

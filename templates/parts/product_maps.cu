@@ -1,4 +1,4 @@
-//@ -- product_maps.cu: where the operands of a product are that are copied: rows, and k from there.
+//@ -- product_maps.cu: addresses of a contraction's copied operands: of a row, and of k in it.
 //@ local phased = #k.phases > 1
 //@ for _, o in ipairs{k.a, k.b} do
 //@ if o.copied then
@@ -12,8 +12,8 @@ struct $(o.map) {
   Phase phase;
 //@ end
   static constexpr int kRows = $(rows), kDepth = kK;
-  static constexpr int kPiece = $(o.piece);  // elements that are copied at once
-  static constexpr int kTapRun = $(o.tap_run);  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = $(o.piece);  // elements per cp.async
+  static constexpr int kTapRun = $(o.tap_run);  // consecutive k with one tap, from a table
   static constexpr bool kLinear = $(o.linear), kBounded = $(o.bounded);
   static constexpr bool kOverlaps = $(o.overlaps);
   __device__ $(static)int rows()$(const) { return $(rows_now); }
@@ -29,7 +29,7 @@ $(o.row_decode)
 $(o.k_decode)
     return $(o.at);
   }
-//@ if o.missing then -- which positions of a reduced axis miss dimension after dimension
+//@ if o.missing then -- bit masks of filter taps that fall into the padding
   __device__ $(static)unsigned missing(int $(o.index))$(const) {
 $(o.missing_decode)
     return $(o.missing);

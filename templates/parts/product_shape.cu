@@ -1,4 +1,4 @@
-//@ -- product_shape.cu: of a product, its size, its tiles, what its columns and rows are reduced to.
+//@ -- product_shape.cu: a contraction's size, its tiles, and its column and row reductions.
 constexpr int kN = $(k.n);
 constexpr int kTileM = $(k.tile_m), kTileN = $(k.tile_n);
 constexpr int kWarpM = $(k.warp_m), kWarpN = $(k.warp_n);  // outputs per warp
@@ -11,18 +11,18 @@ using T = $(k.operand);             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 //@ local phased = #k.phases > 1
 //@ if phased then
-constexpr int kM = $(k.m), kK = $(k.k);  // each phase has a multiple of them
+constexpr int kM = $(k.m), kK = $(k.k);  // phase.m and phase.k are multiples
 constexpr int kTilesM = $(k.tiles_m);  // of all phases
 
-// The products of results at one distance from a multiple of the stride.
+// Outputs of a strided dgrad whose position has one remainder modulo the stride.
 struct Phase {
-  int first, m, k;  // its first tile along m, its rows, its k
+  int first, m, k;  // first tile along m; rows; length of k
 //@ if k.members ~= "" then
   int $(k.members);
 //@ end
 };
 
-// That of tile `tile` along m.
+// The phase of tile `tile` along m.
 __device__ __forceinline__ Phase phase_of(int tile) {
 //@ for i, phase in ipairs(k.phases) do
 //@ local next = k.phases[i + 1]
@@ -33,19 +33,19 @@ __device__ __forceinline__ Phase phase_of(int tile) {
 constexpr int kM = $(k.m), kK = $(k.k), kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 //@ end
-constexpr int kSplits = $(k.splits), kBatch = $(k.batch);  // parts of k, each a block's; products
+constexpr int kSplits = $(k.splits), kBatch = $(k.batch);  // split-K blocks per tile; batch
 //@ if k.splits > 1 then
-constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
-constexpr int kPartCounts = $(k.part_counts);  // counters of a tile
+constexpr int kPartGroup = $(k.part_group);  // splits whose sums are added first
+constexpr int kPartCounts = $(k.part_counts);  // counters per tile
 //@ end
 //@ if k.columns then
 
-// What the columns of the outputs are reduced to.
+// Column reductions of the outputs.
 $(k.columns.states)
-// Threads from one to the next one with the same columns.
+// Distance, in threads, between threads with the same columns.
 constexpr int kApart = $(k.own and "4" or "kTileN / kLanes");
-constexpr int kMeeting = $(k.columns.meeting);  // blocks, each with states of the same columns
-constexpr int kGroup = $(k.columns.group);  // of these, whose states are joined first; all: at once
+constexpr int kMeeting = $(k.columns.meeting);  // blocks with states of the same columns
+constexpr int kGroup = $(k.columns.group);  // blocks joined first; kMeeting: all at once
 using Columns = ColumnStates<$(k.columns.type), kThreads, kTileN, kApart, kMeeting, kGroup>;
 //@ end
 //@ if k.row_states then
@@ -55,9 +55,9 @@ $(k.row_states.states)
 //@ end
 //@ if k.begins then
 
-// Rows of the left operand, which all blocks make before they multiply.
+// Fused prologue: rows of the left operand, which all blocks compute before they multiply.
 constexpr int kJobs = $(k.begins.jobs);
-constexpr int kRuns = $(k.begins.runs);  // of a job, of $(k.begins.rows) rows each
+constexpr int kRuns = $(k.begins.runs);  // runs per job, of $(k.begins.rows) rows each
 $(k.begins.states)
 //@ end
 using Product = $(k.prefix)Tile<T, kWarpM, kWarpN$(k.across)>;
@@ -67,7 +67,7 @@ static_assert(Product::kStepBytes == $(k.step) && Product::kInFlight == $(k.in_f
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 //@ if k.walks then
 
-// Where a tile begins; those of each product of the batch follow each other.
+// First row and column of a tile, and its batch; tiles of a batch are consecutive.
 constexpr int kTiles = kTilesM * kTilesN * kBatch;
 struct Place {
   int m0, n0, batch;

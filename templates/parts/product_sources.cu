@@ -1,5 +1,4 @@
-//@ -- product_sources.cu: `a` and `b`, which load the operands of a product block by block, from
-//@ -- where the tile begins.
+//@ -- product_sources.cu: `a` and `b`, which load a tile's operands, one block of k at a time.
 //@ local phased = #k.phases > 1
 //@ local blocks = phased and "blocks" or "kBlocks"
 //@ if k.taps > 0 then
@@ -7,7 +6,7 @@
 //@ local map, run = k.a.map .. (phased and "{phase}" or "{}"), k.a.tap_run
   smem.rows.write($(map), $(at)m0, $(at)batch);
   write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
-  nn_sync();  // the tables of rows and taps are there
+  nn_sync();  // wait for the tables of rows and taps
 //@ end
 //@ for _, o in ipairs{k.a, k.b} do
 //@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"

@@ -1,8 +1,8 @@
-//@ -- sweeps.cu: the sweeps over the row `row` that thread `tid` of its threads shares: rowwise.cu;
-//@ -- parts/first.cu, whose rows have a warp or less each.
+//@ -- sweeps.cu: the sweeps over row `row` by the threads `tid` that share it: in rowwise.cu, and
+//@ -- in parts/first.cu, where a row has at most a warp.
 //@ local per_row = k.threads // k.rows
-//@ local cut = per_row * k.items * k.lanes ~= k.columns   -- the last accesses lie past the end
-//@ local of_run = math.max(64 // k.lanes, 1)  -- accesses: runs have some dozens of elements
+//@ local cut = per_row * k.items * k.lanes ~= k.columns   -- the last accesses are past the end
+//@ local of_run = math.max(64 // k.lanes, 1)  -- accesses per run: about 64 elements
 //@ local runs = k.items > of_run
 $(k.decode)
 $(k.declare)

@@ -1,6 +1,6 @@
-//@ -- tails.cu: `epilogue`, which takes neighbouring results of a product (of a pair: of both) to
-//@ -- the outputs; of each tail it is a function of its own. A tail with a twin reads the tile
-//@ -- where that is, `apart` columns on.
+//@ -- tails.cu: `epilogue`, which computes outputs from neighbouring accumulators (of both halves
+//@ -- of a GLU) and stores them; one function per epilogue output. A rotary output also reads
+//@ -- the other element of its pair, `apart` columns on.
 //@ local outputs = "const Vec<float, kLanes> &acc"
 //@ if k.pair then outputs = outputs .. ", const Vec<float, kLanes> &acc_2" end
 //@ local given = "acc" .. (k.pair and ", acc_2" or "")
@@ -8,8 +8,8 @@
 //@ if k.own and k.row_states then kept = kept .. ", &row_state" end
 //@ if k.columns then kept = kept .. ", &column_runs" end
 //@ for i, t in ipairs(k.tails) do
-//@ local drops = (t.moves or ""):find("return")  -- and loads nothing then
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+//@ local drops = (t.moves or ""):find("return")  -- skips some outputs, without their loads
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n) {
 $(t.decode)
 //@ if not drops then

@@ -1,10 +1,10 @@
-//@ -- window_pixels.cu: a window of which each thread has neighbouring pixels of a row of outputs:
-//@ -- what is loaded of a row of the image, and of the weights, serves them all.
+//@ -- window_pixels.cu: window.cu with several neighbouring output pixels per thread, which share
+//@ -- loads of the image's row and of the weights.
 //@ local H, W = k.height, k.width
 //@ local reach = (W.kernel - 1) * W.dilation -- from the first tap of a row to the last
 constexpr int kPixels = $(k.pixels);  // neighbouring outputs of a row
-constexpr int kTiles = (kWidth + kPixels - 1) / kPixels;  // of them, along a row
-constexpr int kColumns = $(k.columns);  // of the image, that a row of their taps reads
+constexpr int kTiles = (kWidth + kPixels - 1) / kPixels;  // groups of kPixels along a row
+constexpr int kColumns = $(k.columns);  // image columns that kPixels outputs read
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {

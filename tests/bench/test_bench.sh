@@ -165,7 +165,7 @@ END
 }
 python_with torch torchvision
 if [ $NNGEN_DEVICE = sim ]; then ok "the library gets the form of the operands" forms
-else skip "the library gets the form of the operands" "it needs libcusim"; fi
+else skip "the library gets the form of the operands" "requires libcusim"; fi
 ok "each program's line comes as it ends" runner
 if ! command -v python3 >/dev/null; then
   skip "results become a table" "python3 is not installed"
@@ -184,7 +184,7 @@ else
   ok "no parentheses of their tables are empty" no_empty_figure
   while read -r case name; do
     if [ "$case $NNGEN_DEVICE" = "wrong_interpreter cuda" ]; then
-      skip "$name" "it needs libcusim"; continue
+      skip "$name" "requires libcusim"; continue
     fi
     [ $case != wrong_interpreter ] || long || continue
     mkdir -p "$work/$case" && ok "$name" python3 tests/bench/test_gpu.py "$case" "$work/$case"
@@ -220,7 +220,7 @@ END
   if [ $NNGEN_DEVICE = sim ]; then
     long && ok "a dry run" dry_run
   else
-    skip "a dry run" "it needs libcusim"
+    skip "a dry run" "requires libcusim"
   fi
 fi
 tap_done

@@ -28,7 +28,7 @@ has_tools() { # what an emitted program is built with
 }
 without_tools() { # ends the script, all skipped, when they are not there
   has_tools && return
-  skip "$1" "wants cc, cuda.h and NVRTC"
+  skip "$1" "requires cc, cuda.h and NVRTC"
   tap_done
   exit
 }

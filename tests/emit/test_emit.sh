@@ -71,22 +71,22 @@ ok "a kernel of two layers" joined
 cp -r "$out" "$work/first"
 for compiler in gcc clang; do
   if command -v $compiler >/dev/null; then ok "$compiler takes it as C11" builds "$compiler $strict"
-  else skip "$compiler takes it as C11" "there is no $compiler"; fi
+  else skip "$compiler takes it as C11" "$compiler is not installed"; fi
 done
 long && ok "gcc takes it when it optimizes" optimized
 for compiler in g++ clang++; do
   if command -v $compiler >/dev/null; then
     ok "$compiler takes it as C++" builds "$compiler -x c++ -pedantic -Wall -Wextra -Werror"
-  else skip "$compiler takes it as C++" "there is no $compiler"; fi
+  else skip "$compiler takes it as C++" "$compiler is not installed"; fi
 done
 if [ -d "$cuda/include/nvtx3" ]; then
   ok "with NVTX ranges" \
     builds "gcc -std=c11 -Wall -Wextra -Werror -DLENET_NVTX -isystem $cuda/include"
-else skip "with NVTX ranges" "there are no headers of NVTX"; fi
+else skip "with NVTX ranges" "NVTX's headers are not installed"; fi
 ok "it gives the bits of nngen run" same_bits
 if [ "$NNGEN_DEVICE" = sim ] && [ -e "$cuda/lib64/stubs/libcuda.so" ]; then
   ok "linked with libcuda it runs unchanged" by_libcuda
-else skip "linked with libcuda it runs unchanged" "wants libcusim, and the stub of libcuda"; fi
+else skip "linked with libcuda it runs unchanged" "requires libcusim and the toolkit's stub libcuda"; fi
 ok "lines have at most 100 columns" columns
 ok "its Makefile builds it" by_make
 ok "its Makefile links again for other libraries" made_anew

@@ -109,8 +109,8 @@ if [ -e "${CUDA_PATH:-/usr/local/cuda}/include/cuda.h" ]; then
   ok "a failure leaves the folder as it was" whole
   ok "what is written no more goes" stale
 else
-  skip "a failure leaves the folder as it was" "wants NVRTC"
-  skip "what is written no more goes" "wants NVRTC"
+  skip "a failure leaves the folder as it was" "requires NVRTC"
+  skip "what is written no more goes" "requires NVRTC"
 fi
 unchanged() {
   emit --diff "$work/c" --dtype fp16 >"$work/said" &&
@@ -166,5 +166,5 @@ beside() { # what changed beside kernels
 ok "--diff of a state's first value, and of an entry" beside
 parses() { python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/d/digits.json"; }
 if command -v python3 >/dev/null; then ok "the list of launches is JSON" parses
-else skip "the list of launches is JSON" "there is no python3"; fi
+else skip "the list of launches is JSON" "python3 is not installed"; fi
 tap_done

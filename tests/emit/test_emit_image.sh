@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../tap.sh"
 cuda=${CUDA_PATH:-/usr/local/cuda}/bin
 if [ ! -x "$cuda/nvcc" ] || [ ! -x "$cuda/fatbinary" ]; then
-  skip "fat binaries" "wants nvcc and fatbinary"
+  skip "fat binaries" "requires nvcc and fatbinary"
   tap_done
   exit
 fi

@@ -136,16 +136,16 @@ ok "stored results: pass, and fail when they are off" stored
 ok "the example" example
 if echo '#include <jansson.h>' | cc -E - >"$work/out" 2>&1; then
   ok "kernels launched from the list" listed
-else skip "kernels launched from the list" "wants jansson.h"; fi
+else skip "kernels launched from the list" "requires jansson.h"; fi
 if command -v python3 >/dev/null; then ok "Python calls it by ctypes" by_ctypes
-else skip "Python calls it by ctypes" "there is no python3"; fi
+else skip "Python calls it by ctypes" "python3 is not installed"; fi
 for compiler in g++ clang++; do
   if command -v $compiler >/dev/null; then ok "C++20 by $compiler" in_cpp $compiler
-  else skip "C++20 by $compiler" "there is no $compiler"; fi
+  else skip "C++20 by $compiler" "$compiler is not installed"; fi
 done
 long && ok "over the CUDA runtime API" by_runtime
 if [ "$arch" = sm_90a ]; then ok "tensor maps" by_boxes "$cudart"
-else skip "tensor maps" "the device is no sm_90a"; fi
+else skip "tensor maps" "the device is not sm_90a"; fi
 if [ -x "$cuda/bin/nvcc" ]; then ok "nvcc takes the kernels" by_nvcc
-else skip "nvcc takes the kernels" "there is no nvcc"; fi
+else skip "nvcc takes the kernels" "nvcc is not installed"; fi
 tap_done

@@ -62,17 +62,17 @@ commands() ( # its first lines, with libcusim where there is no GPU
 )
 
 if command -v python3 >/dev/null; then ok "Python by ctypes" by_ctypes
-else skip "Python by ctypes" "there is no python3"; fi
+else skip "Python by ctypes" "python3 is not installed"; fi
 if [ "$NNGEN_DEVICE" != sim ] && python_with torch; then
   ok "PyTorch's tensors" by_torch
-else skip "PyTorch's tensors" "wants torch and a GPU"; fi
+else skip "PyTorch's tensors" "requires PyTorch and a GPU"; fi
 if command -v cmake >/dev/null; then ok "CMake" by_cmake
-else skip "CMake" "there is no cmake"; fi
+else skip "CMake" "cmake is not installed"; fi
 if [ -x "$cuda/bin/nvcc" ]; then ok "between two kernels" between
-else skip "between two kernels" "there is no nvcc"; fi
+else skip "between two kernels" "nvcc is not installed"; fi
 long || { tap_done; exit; }
 if echo '#include <png.h>' | cc -E - >/dev/null 2>&1; then
   links="$links -lpng" ok "the five best labels of a picture" top5
-else skip "the five best labels of a picture" "wants png.h"; fi
+else skip "the five best labels of a picture" "requires png.h"; fi
 ok "its first commands" commands
 tap_done

@@ -2,7 +2,7 @@
 # run.sh: kernels of others' compilers, run as PTX against references: Triton's, CUTLASS's and ones
 # over NVIDIA's device libraries (by nvcc) for sm_80 and sm_90a; and TensorBoard's reader on the
 # events of a run of nngen train. As many parts at once as there are processors.
-# Wheels go into build/foreign (`run.sh wheels`: only they); what is out of reach is reported as
+# Wheels go into build/foreign (`run.sh wheels`: only they); what is not available is reported as
 # skipped.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
@@ -29,7 +29,7 @@ compile() {
 
 by_triton() {
   $env/bin/python -c 'import triton' 2>/dev/null ||
-    { echo "1..0 # SKIP Triton's wheel is out of reach"; return; }
+    { echo "1..0 # SKIP Triton's wheel is not available"; return; }
   mkdir -p $work/triton
   TRITON_DEFAULT_FP_FUSION=1 $env/bin/python tests/foreign/triton_kernels.py $work/triton &&
     compile check_triton && $work/check_triton $work/triton
@@ -39,7 +39,7 @@ by_triton() {
 by_cutlass() {
   local at=$work/cutlass/$1 source=$2
   [ -d "$cutlass/include" ] && [ -x "$nvcc" ] ||
-    { echo "1..0 # SKIP $1: CUTLASS or nvcc is out of reach"; return; }
+    { echo "1..0 # SKIP $1: CUTLASS or nvcc is not available"; return; }
   mkdir -p "$at"
   [ "$at/host.so" -nt tests/foreign/$source.cu ] ||
     "$nvcc" -std=c++17 -I"$cutlass/include" -I"$cutlass/tools/util/include" -w -lineinfo \
@@ -57,7 +57,7 @@ ampere() { by_cutlass "$1" cutlass_sm80 80 "${@:2}"; }
 
 by_nvcc() { # by_nvcc ARCH
   local ptx=$work/nvcc/kernels_$1.ptx
-  [ -x "$nvcc" ] || { echo "1..0 # SKIP nvcc is out of reach"; return; }
+  [ -x "$nvcc" ] || { echo "1..0 # SKIP nvcc is not available"; return; }
   mkdir -p $work/nvcc
   [ "$ptx" -nt tests/foreign/nvcc_kernels.cu ] ||
     "$nvcc" -std=c++17 -w -lineinfo -ptx -arch=sm_$1 tests/foreign/nvcc_kernels.cu -o "$ptx"
@@ -67,7 +67,7 @@ by_nvcc() { # by_nvcc ARCH
 events() {
   local run=$work/events
   $board/bin/python -c 'import tensorboard' 2>/dev/null ||
-    { echo "1..0 # SKIP TensorBoard's wheel is out of reach"; return; }
+    { echo "1..0 # SKIP TensorBoard's wheel is not available"; return; }
   rm -rf $run
   python3 tests/train/data.py $run/data 84 20 &&
     build/nngen train tests/train/tiny.lua --data $run/data --device sim --quiet --steps 25 \

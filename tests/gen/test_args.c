@@ -196,9 +196,9 @@ static void refused(void **state) {
   make_plan(&o, headers);
   o.kernel.attributes = &attributes;
   assert_int_equal(plan_check(&o.plan, &err), ExitOk);
-  REFUSED(o.scalars[1].value = 0.5, "args[2].scalar is no f32, f64, i32 or i64");
-  REFUSED(o.scalars[0].value = 0.1, "args[0].scalar is no f32, f64, i32 or i64");
-  REFUSED(o.scalars[2].value = 0x1p60, "args[3].scalar is no f32, f64, i32 or i64");
+  REFUSED(o.scalars[1].value = 0.5, "args[2].scalar is not f32, f64, i32 or i64");
+  REFUSED(o.scalars[0].value = 0.1, "args[0].scalar is not f32, f64, i32 or i64");
+  REFUSED(o.scalars[2].value = 0x1p60, "args[3].scalar is not f32, f64, i32 or i64");
   REFUSED(o.args[0].tensor = 0, "args[0] is a scalar and something else");
   REFUSED(o.args[0].written = true, "args[0] is a scalar and something else");
   REFUSED(o.args[1].tensor = 2, "args[1].tensor = 2 is not a tensor");

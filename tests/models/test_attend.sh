@@ -88,7 +88,7 @@ if python_with numpy; then
   for form in bytes halves brain cut wrapped; do
     ok "no tile is skipped that a condition shows: $form" same_rows $form
   done
-else skip "rows fused and not" "wants NumPy"
+else skip "rows fused and not" "NumPy is not installed"
 fi
 ok "sums of some of the powers, fp16" one counted N=70 M=90
 ok "sums of some of the powers, parts of the keys" one counted G=1 H=2 N=3 M=1000 B=1

@@ -65,7 +65,7 @@ if build/nngen doctor | grep -q '^NVRTC .*version'; then
     "dropped 96" "causal 64" "added 128" "steep 128"; do
     few 11/3 spills && ok "no registers are spilled: $of" fits $of
   done
-else skip "no registers are spilled" "there is no NVRTC"; fi
+else skip "no registers are spilled" "NVRTC is not installed"; fi
 if [ -x "$(command -v cuobjdump)" ] && [ "$NNGEN_DEVICE" = sim ]; then
   for form in plain $(long && echo causal window); do
     ok "queries stay in registers, $form" keeps 64x64 attend bf16 form=$form D=64 W=64 N=300 M=300
@@ -74,5 +74,5 @@ if [ -x "$(command -v cuobjdump)" ] && [ "$NNGEN_DEVICE" = sim ]; then
     keeps 128x128 attend bf16 form=causal D=128 W=128 N=300 M=300
   long && ok "loops of derivatives overwrite nothing that they read again" \
     keeps 64x64 weigh bf16 case=plain D=64 W=64
-else skip "queries stay in registers" "there is no cuobjdump, or the kernels run on a GPU"; fi
+else skip "queries stay in registers" "cuobjdump is missing, or the kernels run on a GPU"; fi
 tap_done

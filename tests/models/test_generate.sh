@@ -113,7 +113,7 @@ P
 long && ok "a prompt that fills the context" last_prompt
 ok "more tokens than positions" fails 2 "there are more tokens than positions" \
   run --set tokens=41 --entry prompt
-ok "top_k of what is not drawn" fails 2 "top_k wants a temperature above 0" \
+ok "top_k of what is not drawn" fails 2 "top_k needs a temperature above 0" \
   run --set top_k=5 --entry next
 shown() { build/nngen show models/gpt2.lua "$@"; }
 weights_once() { # what weights are made into is the same memory for every entry

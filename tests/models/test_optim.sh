@@ -82,7 +82,7 @@ ok "a step by the oracle, muon" plainly tests/models/optim.lua --check --entry t
 if python_with torch; then
   ok "the formulas beside PyTorch's" $python tests/models/train_reference.py pytorch \
     "$work/pytorch"
-else skip "the formulas beside PyTorch's" "there is no torch"; fi
+else skip "the formulas beside PyTorch's" "PyTorch is not installed"; fi
 ok "schedules" schedules
 ok "running statistics of a batch norm" statistics train
 ok "the same in an entry of another name" statistics other --set other=true

@@ -53,7 +53,7 @@ fault "statistics of rows: the last tile is left out" templates/lib/rows.cuh \
 fault "statistics of rows: some columns are left out" templates/lib/rows.cuh \
   's|i < count / kAtOnce;|i < count / kAtOnce - 1;|' norms
 fault "statistics of rows: read before all threads have written them" templates/contract.cu \
-  's/  nn_sync();  \/\/ the states of all threads are there//' norms
+  's/  nn_sync();  \/\/ wait for the states of all threads//' norms
 first() { NNGEN_SIM_CHECK=all run tests/models/first.lua --set rows=150 width=320; }
 crowd() { # no seed, which would let one block end before the next one begins
   env -u NNGEN_SIM_SEED NNGEN_SIM_THREADS=8 \
@@ -67,7 +67,7 @@ fault "rows made together: nobody waits" templates/lib/first.cuh \
 fault "rows made together: the last job is left out" templates/contract.cu \
   's/make_first<kJobs, kRuns>/make_first<kJobs - 1, kRuns>/' first
 fault "rows made together: the next job is read before it is written" templates/lib/first.cuh \
-  's|nn_sync();  // all know the next job.*||' first
+  's|nn_sync();  // next\[\] is visible.*||' first
 fault "rows made together: counters stay as they are" templates/contract.cu \
   's/  go_on(own_first);//' changes
 fault "epilogue: relu that cuts at 0.01" \
@@ -180,7 +180,7 @@ fault "contract: the wait is one group short" \
 fault "contract: the staged outputs have no barrier" \
   templates/contract.cu '/product.stage/{n;s/nn_sync();//}' ring
 fault "contract: the ring's barrier is missing" \
-  templates/contract.cu 's/nn_sync();  \/\/ this block.*//' ring
+  templates/contract.cu 's/nn_sync();  \/\/ the data is visible.*//' ring
 fault "contract: columns of taps outside the image count as inside" \
   templates/parts/product_maps.cu 's/return $(o.missing);/return ($(o.missing)) \& 31;/' \
   run models/lenet.lua
@@ -243,7 +243,7 @@ fault "attention: keys past the last one count" templates/attend.cu \
 wide() { run tests/models/attend.lua --dtype fp16 --set form=causal N=150 M=150 W=112; }
 sound "no fault, no complaint about attention by single warps" wide # a group would meet by itself
 fault "attention: a tile is overwritten while it is read" \
-  templates/parts/attend_ring.cu 's/nn_sync();  \/\/ this tile.*//' wide
+  templates/parts/attend_ring.cu 's/nn_sync();  \/\/ the tile is visible.*//' wide
 steep="B=1 H=2 G=1 form=unscaled N=70 M=300 D=32 W=32"
 sound "no fault, no complaint about attention by warp groups" attends 64x128 fp16 $steep
 fault "attention by warp groups: outputs are multiplied before their sums are there" \
@@ -251,7 +251,7 @@ fault "attention by warp groups: outputs are multiplied before their sums are th
 fault "attention by warp groups: scores are read before they are there" \
   templates/parts/attend_ring.cu 's/Unit::await<1>/Unit::await<2>/' attends 64x128 fp16 $steep
 fault "attention by warp groups: a tile is overwritten while it is read" \
-  templates/parts/attend_ring.cu 's/nn_sync();  \/\/ this tile.*//' attends 128x64 fp16 $steep
+  templates/parts/attend_ring.cu 's/nn_sync();  \/\/ the tile is visible.*//' attends 128x64 fp16 $steep
 apart="B=1 H=2 G=1 form=unscaled N=140 M=600 D=64 W=64"
 sound "no fault, no complaint about attention of which some warps load" attends 128x128 fp16 $apart
 fault "attention of which some warps load: keys are read before they are there" \
@@ -295,7 +295,7 @@ fault "attention's derivatives: powers to the base of e" \
   templates/weigh.cu 's/kLog2e = 1.4426950408889634f/kLog2e = 1.f/' \
   run tests/models/weigh.lua --set case=plain # fp32; in 16 bits it is in the score's scale
 fault "attention's derivatives: a tile is overwritten while it is read" \
-  templates/weigh.cu 's/nn_sync();  \/\/ this tile.*//' env NNGEN_SIM_CHECK=all build/nngen \
+  templates/weigh.cu 's/nn_sync();  \/\/ the tile is visible.*//' env NNGEN_SIM_CHECK=all build/nngen \
   tests/models/weigh.lua --quiet --check --dtype fp16 --set case=plain N=200 M=200
 fault "attention's derivatives: rows begin a tile late" templates/weigh.cu \
   's/const int m = m0 + row0, key = tile \* kTileKeys;/const int m = m0 + row0, key = tile * kTileKeys + 1;/' \
@@ -306,7 +306,7 @@ fault "sums of weights: rows past the last one count" templates/sum_weights.cu \
 fault "sums of weights: keys past the last one count" templates/sum_weights.cu \
   's/kSumsKeys ? kKeys - key0 : kTileKeys/kTileKeys/' derived scales
 fault "sums of weights: a tile is overwritten while it is read" \
-  templates/sum_weights.cu 's/nn_sync();  \/\/ this tile.*//' derived bias
+  templates/sum_weights.cu 's/nn_sync();  \/\/ the tile is visible.*//' derived bias
 fault "sums of weights: the last step of a part is left out" \
   templates/sum_weights.cu 's/step < end; stage/step < end - 1; stage/' derived bias
 fault "sums of weights: a row of each tile is left out" templates/lib/attend_sums.cuh \
@@ -398,9 +398,9 @@ sound "no fault, no complaint about rows added by their ids" scatters
 fault "scatter: what warps before have found is not counted" templates/lib/scatter.cuh \
   's/if (w < warp) before += count;//' scatters
 fault "scatter: rows are added before they are there" templates/lib/scatter.cuh \
-  's/nn_sync();  \/\/ the rows are there//' scatters
+  's/nn_sync();  \/\/ the rows are staged//' scatters
 fault "scatter: rows take the place of those that are being added" templates/lib/scatter.cuh \
-  's/nn_sync();  \/\/ they have been added//' one_place
+  's/nn_sync();  \/\/ the rows are added//' one_place
 fault "scatter: two warps have a place" templates/lib/scatter.cuh \
   's/own % Tile::kClasses == warp/own % Tile::kClasses <= warp/' scatters
 fault "scatter, sorted: a group's first place is taken for its own" templates/lib/scatter.cuh \

@@ -70,13 +70,13 @@ step() { # the step of a small network, each kernel and each result against the 
 lists() {
   build/nngen show models/autoencoder.lua --entry train --memory 20M >"$work/list" &&
     grep -qE \
-      '^# train: most memory is kept at kernel [0-9]+: [0-9.]+ MB for later kernels$' \
+      '^# train: most memory is kept at kernel [0-9]+: [0-9.]+ [KMG]B for later kernels$' \
       "$work/list" &&
     grep -qE \
-      '^#   %[0-9]+: [0-9.]+ MB, written by kernel [0-9]+ autoencoder__[a-z0-9_]+, last read by kernel [0-9]+$' \
+      '^#   %[0-9]+: [0-9.]+ [KMG]B, written by kernel [0-9]+ autoencoder__[a-z0-9_]+, last read by kernel [0-9]+$' \
       "$work/list" &&
     grep -qE \
-      '^#   %[0-9]+: [0-9.]+ MB, recomputed by kernel [0-9]+ autoencoder__[a-z0-9_]+_again$' \
+      '^#   %[0-9]+: [0-9.]+ [KMG]B, recomputed by kernel [0-9]+ autoencoder__[a-z0-9_]+_again$' \
       "$work/list" &&
     build/nngen show models/autoencoder.lua --entry train >"$work/list" &&
     ! grep 'recomputed by' "$work/list"

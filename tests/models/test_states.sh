@@ -54,7 +54,7 @@ lacks() { # a network's weights alone begin a step of training: what else the st
     build/nngen models/mlp.lua --quiet --weights "$file" >"$said" && ! grep ^weights "$said" &&
     build/nngen models/mlp.lua --quiet --entry train --weights "$file" --save "$work/all" \
       >"$said" &&
-    grep "^weights   not in $file, begun anew: train.step, adam.exp_avg.fc1.weight, " "$said" |
+    grep "^weights   not in $file, initialised: train.step, adam.exp_avg.fc1.weight, " "$said" |
     grep -q " and 7 more$" &&
     build/nngen models/mlp.lua --quiet --entry train --weights "$file" --json |
     python3 -c 'import json, sys

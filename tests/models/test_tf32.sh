@@ -29,6 +29,6 @@ if grep -q wgmma "$work/tiles"; then
   }
   ok "mma does not round again" once
 else
-  skip "what warp groups read" "the device has none"
+  skip "what warp groups read" "the device has no wgmma"
 fi
 tap_done

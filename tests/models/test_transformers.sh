@@ -34,14 +34,14 @@ refused() { # refused TEXT MODEL SETTINGS...: settings that fit nothing, with th
   fails 2 "$1" build/nngen models/$2.lua --quiet --set "${@:3}" && grep -q "models/$2.lua:[0-9]" \
     "$work/fails"
 }
-ok "block of odd heads" refused "width wants to be a multiple of heads" block width=100 heads=3
-ok "llama without heads" refused "width wants to be a multiple of heads" llama heads=0
+ok "block of odd heads" refused "width must be a multiple of heads" block width=100 heads=3
+ok "llama without heads" refused "width must be a multiple of heads" llama heads=0
 ok "vit of odd heads" refused "a width of 24 is no multiple of 5 heads" vit heads=5
-ok "vit of odd patches" refused "image wants to be a multiple of patch" vit patch=7
+ok "vit of odd patches" refused "image must be a multiple of patch" vit patch=7
 ok "bert of odd heads" refused "a width of 24 is no multiple of 7 heads" bert heads=7
 ok "bert, too long" refused "there are more tokens than positions" bert tokens=41
 ok "llama of odd groups" refused "4 heads of q are not a multiple of 3 heads of k" llama groups=3
-ok "llama of odd heads" refused "a head wants an even size" llama width=36
+ok "llama of odd heads" refused "need an even head size" llama width=36
 ok "gpt2 of odd heads" refused "a width of 24 is no multiple of 5 heads" gpt2 heads=5
 ok "gpt2 without a token" refused "a prompt has at least one token" gpt2 tokens=0
 ok "gpt2, too long" refused "there are more tokens than positions" gpt2 tokens=41

@@ -289,6 +289,6 @@ int main(void) {
       cmocka_unit_test(test_warps),    cmocka_unit_test(test_stmatrix),
       cmocka_unit_test(test_early),    cmocka_unit_test(test_products)};
   if (device_open()) cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
-  if (major != 9) return puts("1..0 # SKIP the device is no sm_90"), 0;
+  if (major != 9) return puts("1..0 # SKIP the device is not sm_90"), 0;
   return cmocka_run_group_tests_name("test_cluster", tests, device_setup, NULL);
 }

@@ -411,6 +411,6 @@ int main(void) {
                                      cmocka_unit_test(test_products),
                                      cmocka_unit_test(test_products_of_registers)};
   if (device_open()) cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
-  if (major != 9) return puts("1..0 # SKIP the device is no sm_90"), 0;
+  if (major != 9) return puts("1..0 # SKIP the device is not sm_90"), 0;
   return cmocka_run_group_tests_name("test_hopper", tests, device_setup, NULL);
 }

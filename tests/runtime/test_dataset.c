@@ -165,8 +165,8 @@ static void cifar_refused(void **state) {
          "/h/train.bin', record 5: label 95, the model has 95 classes; give it more classes, or "
          "take another data set");
   refuse("h", (DatasetOptions){.shape = {1, 28, 28}}, "data set",
-         "/h': its pictures are 3 x 32 x 32 (channels, height, width), the model takes 1 x 28 x "
-         "28; give the model that input, or convert the pictures");
+         "/h': its pictures are 3 x 32 x 32 (channels, height, width), the model expects 1 x 28 x "
+         "28; change the model's input, or convert the pictures");
   write_cifar("two/test.bin", 2, 0, 1, 0);
   write_cifar("two/cifar-10-batches-bin/test_batch.bin", 1, 0, 1, 0);
   refuse("two", kTest, "data set",

@@ -3,7 +3,7 @@
 # runtime/README.md is built against it and gives nngen's bits, and make uninstall leaves nothing.
 . "$(dirname "$0")/../tap.sh"
 if ! command -v make >/dev/null || ! command -v cc >/dev/null || [ ! -e build/libnngen.a ]; then
-  skip "make install" "wants make, cc and build/libnngen.a"
+  skip "make install" "requires make, cc and build/libnngen.a"
   tap_done
   exit
 fi
@@ -72,7 +72,7 @@ ok "runtime/README.md has the program" example
 ok "it builds against the installed library" builds
 ok "it gives the same bits as nngen" same_bits ./classify
 if command -v pkg-config >/dev/null; then ok "pkg-config" by_pkg_config
-else skip "pkg-config" "there is none"; fi
+else skip "pkg-config" "pkg-config is not installed"; fi
 ok "C++ takes the headers" from_cxx
 ok "libcusim's headers" asks_libcusim
 ok "DESTDIR" staged

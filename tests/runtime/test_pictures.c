@@ -95,7 +95,7 @@ static void folders_refused(void **state) {
   refuse("q", (DatasetOptions){.classes = 1}, "PNG folders",
          "/q/train': 2 classes, the model has 1; give it more classes, or take another data set");
   refuse("q", (DatasetOptions){.shape = {4, 2, 2}}, "data set",
-         "/q': PNG files have 3 channels, or as grey ones 1; the model takes 4 x 2 x 2");
+         "/q': PNG files have 3 channels, or 1 if grey; the model expects 4 x 2 x 2");
   Dataset *dataset = open_set("q", kTrain);
   write_bytes(temp_path("q/train/two/a.png"), "x", 1);
   assert_int_equal(dataset_read(dataset, 1, image, &label, &err), ExitBadInput);

@@ -146,7 +146,7 @@ static void reader_names_the_place(void **state) {
       {"{\"nngen_plan\":1,\"model\":\"m\",\"lowering\":\"fused\",\"dtype\":\"fp32\",\"arch\":"
        "\"sm_80\",\"static_bytes\":0,\"arena_bytes\":0,\"init_bytes\":0,\"arena_bound\":0,"
        "\"nops\":0,\"tensors\":[{\"name\":\"x\",\"role\":\"inputs\"}]}",
-       "plan: tensors[0].role: expected a known word"},
+       "plan: tensors[0].role: expected a known name"},
   };
   for (int i = 0; i < COUNT(texts); i++) {
     Error err = {0};

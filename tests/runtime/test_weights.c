@@ -157,9 +157,9 @@ static void wrong_indices(void **state) {
   } bad[] = {
       {"{\"weight_map\": {\"c\": \"one.safetensors\"}}", "'c' is not in one.safetensors"},
       {"{\"weight_map\": {\"a\": \"../one.safetensors\"}}",
-       "'../one.safetensors' is not the name of a .safetensors beside it"},
+       "'../one.safetensors' is not a .safetensors file in its folder"},
       {"{\"weight_map\": {\"a\": \"w.index.json\"}}",
-       "'w.index.json' is not the name of a .safetensors beside it"},
+       "'w.index.json' is not a .safetensors file in its folder"},
       {"{\"weight_map\": {\"a\": 1}}", "the file of 'a' is not a string"},
       {"{\"weight_map\": {}}", "there is no \"weight_map\" of tensors and their files"},
       {"{\"a\": ", "line 1: unexpected token near end of file"},

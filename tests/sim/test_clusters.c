@@ -115,7 +115,7 @@ static const Case cases[] = {
      "W: mov.u32 %r9, 0; @%p3 mbarrier.init.shared.b64 [%r11], 1;\n"
      "V: @%p3 mbarrier.try_wait.parity.shared.b64 %p2, [%r11], 0; @%p3 bra V;\n",
      2, CUDA_ERROR_LAUNCH_FAILED, "deadlock", 0},
-    {"a wait without an arrival", WAIT, 2, CUDA_ERROR_LAUNCH_FAILED, "has not arrived", 0},
+    {"a wait without an arrival", WAIT, 2, CUDA_ERROR_LAUNCH_FAILED, "without having arrived", 0},
     {"two arrivals without a wait", ARRIVE ARRIVE WAIT, 2, CUDA_ERROR_LAUNCH_FAILED,
      "without a wait", 0},
     {"a block that is not there",

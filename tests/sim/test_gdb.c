@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
   if (argc > 1) return run_kernel();
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   if (system("gdb -nx -batch -ex 'run' --args true >/dev/null 2>&1"))
-    return printf("1..0 # SKIP gdb is not there, or may not trace\n"), 0;
+    return printf("1..0 # SKIP gdb is not installed, or may not trace\n"), 0;
   const struct CMUnitTest tests[] = {
       {"gdb steps through a kernel", test_stepping, NULL, NULL, argv[0]}};
   return cmocka_run_group_tests(tests, NULL, NULL);

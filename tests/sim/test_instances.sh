@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../tap.sh"
 compiler=$(command -v g++)
 if [ "$NNGEN_DEVICE" != sim ] || [ -z "$compiler" ]; then
-  skip "instances of templates" "it needs libcusim and g++"; tap_done; exit
+  skip "instances of templates" "requires libcusim and g++"; tap_done; exit
 fi
 echo 'return require "nn".input("x", {4}) + 1' >"$work/model.lua"
 instances() { # instances NAME=VALUE...: so libcusim is set; the last program compiled is the kernel

@@ -58,8 +58,8 @@ static void test_images(void **state) {
   static _Alignas(64) char garbage[4096];
   CUmodule m;
   memset(garbage, 0x5a, sizeof garbage);
-  EXPECT(cuModuleLoadData(&m, garbage), CUDA_ERROR_INVALID_IMAGE, "the kernel image is none that");
-  EXPECT(cuModuleLoadData(&m, ".hidden\n"), CUDA_ERROR_INVALID_IMAGE, "is none that");
+  EXPECT(cuModuleLoadData(&m, garbage), CUDA_ERROR_INVALID_IMAGE, "image was not made by");
+  EXPECT(cuModuleLoadData(&m, ".hidden\n"), CUDA_ERROR_INVALID_IMAGE, "was not made by");
   EXPECT(cuModuleLoadData(&m, ".visible\n"), CUDA_ERROR_INVALID_PTX, "begins with .version");
   EXPECT(cuModuleLoadData(&m, ".version 8.0\n"), CUDA_ERROR_INVALID_PTX, "names no .target");
   EXPECT(cuModuleLoad(&m, "build/libcusim.so"), CUDA_ERROR_INVALID_IMAGE, "is damaged, or");
@@ -85,7 +85,7 @@ static void test_launches(void **state) {
       cuFuncSetAttribute(get("dynamic"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20),
       invalid, "up to 232448 bytes of dynamic shared memory, not 1048576");
   EXPECT(cuLaunchKernel(get("plain"), 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL), invalid,
-         "it has 1 parameters, none is given");
+         "it has 1 parameters, none are passed");
 }
 
 static int setup(void **state) {

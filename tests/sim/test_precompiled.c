@@ -152,9 +152,9 @@ static int finish(void **state) {
 }
 
 int main(void) {
-  if (on_gpu() || through_nvrtc()) return printf("1..0 # SKIP only libcusim's CUDA C++\n"), 0;
+  if (on_gpu() || through_nvrtc()) return printf("1..0 # SKIP only with the front end cxx\n"), 0;
   const char *cxx = getenv("NNGEN_CXX");
-  if (cxx && strstr(cxx, "clang")) return printf("1..0 # SKIP GCC's\n"), 0;
+  if (cxx && strstr(cxx, "clang")) return printf("1..0 # SKIP only with GCC\n"), 0;
   snprintf(folder, sizeof folder, "build/precompiled-%d", (int)getpid());
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_once),
                                      cmocka_unit_test(test_refused),

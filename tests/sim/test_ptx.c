@@ -243,7 +243,7 @@ static const Fault faults[] = {
     {"trap", AT("0", ".loc 1 79 0\ntrap;"), "basic", CUDA_ERROR_LAUNCH_FAILED, "model.cu:79"},
     {"brkpt", AT("0", ".loc 1 80 0\nbrkpt;"), "basic", CUDA_ERROR_LAUNCH_FAILED, "model.cu:80"},
     {"barrier of 16", AT("0", "mov.u32 %r6, 20;\nbarrier.sync 1, %r6;"), "basic",
-     CUDA_ERROR_LAUNCH_FAILED, "no multiple of 32"},
+     CUDA_ERROR_LAUNCH_FAILED, "not a multiple of 32"},
     {"deadlock", AT("0", "setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 2, 64;"), "basic",
      CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
     {"shared past the end", AT("0", "st.shared.u32 [%r4+1024], %r6;"), "all",
@@ -453,7 +453,7 @@ static void test_faults(void **state) {
 }
 
 int main(void) {
-  if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
+  if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_accumulators),
       cmocka_unit_test(test_saturated),

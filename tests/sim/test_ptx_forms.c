@@ -272,7 +272,7 @@ static void test_multiprocessors(void **state) {
 }
 
 int main(void) {
-  if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
+  if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   setenv("NNGEN_SIM_CHECK", "all", 0);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_multiprocessors), // before this process opens the device

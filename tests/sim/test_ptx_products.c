@@ -36,7 +36,7 @@
   "@%p3 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;\n"                                     \
   "@%p3 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [s], [s+8192], "    \
   "256, [bar];\nw: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;\n@!%p1 bra w;\n"
-#define OVERWRITTEN "not ordered behind its wgmma.wait_group"
+#define OVERWRITTEN "not ordered after its wgmma.wait_group"
 #define EARLY "before wgmma.wait_group"
 #define UNFENCED "wgmma.fence is missing"
 
@@ -146,7 +146,7 @@ static void test_orders(void **state) {
 }
 
 int main(void) {
-  if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
+  if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_orders)};
   return cmocka_run_group_tests_name("test_ptx_products", tests, NULL, NULL);
 }

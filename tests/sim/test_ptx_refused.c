@@ -157,7 +157,7 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-  if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
+  if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_refused, device_setup)};
   return cmocka_run_group_tests_name("test_ptx_refused", tests, NULL, NULL);
 }

@@ -507,7 +507,7 @@ static void test_boxes(void **state) {
 }
 
 int main(void) {
-  if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
+  if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_global), cmocka_unit_test(test_cluster), cmocka_unit_test(test_lanes),
       cmocka_unit_test(test_atomics),

@@ -263,7 +263,7 @@ static void test_bad_compilers(void **state) {
   expect_compiler("exit 0", NVRTC_ERROR_INTERNAL_ERROR, "made no file");
   expect_compiler("kill -9 $$", NVRTC_ERROR_COMPILATION, "ended by signal 9");
   expect_compiler("case \"$*\" in *image.so*) echo rubbish >image.so;; *) echo >source.ii;; esac",
-                  NVRTC_ERROR_INTERNAL_ERROR, "is no shared object");
+                  NVRTC_ERROR_INTERNAL_ERROR, "is not a shared object");
 }
 
 // More modules than the loader has static thread-local storage for.

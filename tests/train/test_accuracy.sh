@@ -66,5 +66,5 @@ elif python_with torch; then
   ok "30 steps of a ResNet in fp32 beside PyTorch in double precision" beside 8 30 0.003 1e-4 1e-3
   ok "4 steps in fp16, with a scaled loss, beside PyTorch" beside 16 4 0.01 0.02 0.02 --amp fp16
   ok "3 steps in bf16 beside PyTorch" beside 16 3 0.01 0.02 0.02 --amp bf16
-else skip "steps of a ResNet beside PyTorch" "there is no torch"; fi
+else skip "steps of a ResNet beside PyTorch" "PyTorch is not installed"; fi
 tap_done

@@ -61,7 +61,7 @@ removed() { # the folder, while the run goes on
   begin "$work/gone" --epochs 2000000 && logged "$work/gone" 40 || return
   until [ -e "$work/gone/tiny_best.safetensors" ]; do kill -0 $run || return; sleep 0.01; done
   mv "$work/gone" "$work/gone.aside" && kill -INT $run
-  fails 5 "there is of this run: no weights" ended "$work/gone"
+  fails 5 "saved by this run: no weights" ended "$work/gone"
 }
 ok "a folder that is removed" removed
 beside() { # what the loss does not depend on: no decay, no momentum, no average
@@ -149,7 +149,7 @@ data[-64:] = bytes(255 - v for v in data[-64:])  # the last picture
 open(sys.argv[1], "wb").write(data)
 END
 ok "other pictures, as many" fails 0 \
-  "$last was made with other pictures or labels than --data has; the run goes on with these" \
+  "$last was made with other pictures or labels than --data has; continuing with these" \
   run --data "$work/turned" --resume --out-dir "$at" --epochs 3
 restore
 ok "another seed" fails 2 "was made with --seed 0, not 5" \
@@ -195,11 +195,11 @@ gone() {
   restore; truncate -s -9 "$last"; truncate -s -9 "$last.previous"; cp -r "$at" "$work/both"
   local best=$at/tiny_best.safetensors
   fails 5 "; '$best' of step " run $data --resume --out-dir "$at" &&
-    grep -qF " is whole: copied to '$last', it is resumed" "$work/fails" &&
+    grep -qF " is intact: copy it to '$last' to resume" "$work/fails" &&
     diff -r -x .lock "$work/both" "$at" && cp "$best" "$last" && # and so it is
     run $data --epochs 2 --resume --out-dir "$at" && same_run "$work/good" "$at" || return
   restore; truncate -s -9 "$last"; truncate -s -9 "$last.previous" "$best" "$best.previous"
-  fails 5 "tiny_last.safetensors" run $data --resume --out-dir "$at" && ! grep whole "$work/fails"
+  fails 5 "tiny_last.safetensors" run $data --resume --out-dir "$at" && ! grep intact "$work/fails"
 }
 ok "both damaged: an error, and nothing is touched" gone
 
@@ -293,7 +293,7 @@ long && ok "a full disk: training goes on, the checkpoint before stays" full
 fuller() ( # no room for final weights either
   full=$work/full; cp -r "$full" "$work/before"; rm "$full/tiny_final_weights.safetensors"
   ulimit -f 100
-  text="tiny_final_weights.safetensors': File too large; there is of this run:"
+  text="tiny_final_weights.safetensors': File too large; saved by this run:"
   fails 5 "$text $full/tiny_last.safetensors of step 10, $full/tiny_best.safetensors" \
     run $data --set width=384 --epochs 2 --resume --out-dir "$full" &&
     diff "$work/before/tiny_last.safetensors" "$full/tiny_last.safetensors" &&
@@ -358,7 +358,7 @@ integers() {
 ok "weights that are integers" integers
 more() { # a tensor of the file that the run has no use for
   sed 's/"bn1.bias"/"no1.bias"/; s/"bn1.weight"/"no1.weight"/' "$init" >"$work/more.safetensors"
-  local line="^weights   of $work/more.safetensors, which the run has not: no1.bias, no1.weight\$"
+  local line="^weights   of $work/more.safetensors, not used: no1.bias, no1.weight\$"
   build/nngen train tests/train/tiny.lua $data --steps 1 --init "$work/more.safetensors" --reset bn1 \
     --out-dir "$work/init" | tee "$work/said" | grep "$line" || { cat "$work/said"; return 1; }
 }

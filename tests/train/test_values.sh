@@ -433,7 +433,7 @@ for folder in "${CUDA_PATH:-/none}/include" /usr/local/cuda/include; do
 done
 if [ ! "$nvtx" ] ||
   ! cc -shared -fPIC -I"$nvtx" -o "$work/tool.so" tests/train/nvtx_tool.c 2>/dev/null; then
-  skip "ranges" "there are no NVTX headers, or no compiler"
+  skip "ranges" "NVTX headers or a compiler are missing"
 else
   ranges() {
     NVTX_INJECTION64_PATH=$work/tool.so NVTX_RANGES=$work/ranges "$@" >"$work/said" 2>&1 ||

@@ -1,5 +1,5 @@
-// api.h: the entry points, and what the program has asked for and has not run yet: pieces of work
-// (work.c), in streams (stream.c), or captured (capture.c) into graphs (graph.c).
+// api.h: the entry points, and pending work (work.c) in streams (stream.c), or captured (capture.c)
+// into graphs (graph.c).
 #ifndef CUSIM_API_H
 #define CUSIM_API_H
 
@@ -30,13 +30,13 @@ CUresult sim_context_usable(void); // success, or why the calling thread has no 
 CUresult sim_context_check(void);  // success, or why the calling thread may not call
 CUresult sim_error_take(void);     // the error that running work left; it stays, as on a GPU
 void sim_error_set(CUresult error);
-CUcontext sim_context(void);              // the calling thread's; null: none
+CUcontext sim_context(void);              // the calling thread's, or NULL
 CUcontext sim_error_blame(CUcontext ctx); // whose work runs now; returns whose did before
 
 // ---- NVIDIA's NVRTC as the front end (frontend.c) -----------------------------------------------
 
 bool frontend_found(void);
-nvrtcResult frontend_version(int *major, int *minor); // INTERNAL_ERROR: there is none
+nvrtcResult frontend_version(int *major, int *minor); // INTERNAL_ERROR if there is none
 // The program of the job, with its options as given; lowered: the names of its expressions.
 nvrtcResult frontend_compile(const CompileJob *job, int count, const char *const *words,
                              char **lowered, Text *ptx, Text *image, Text *log);
@@ -54,7 +54,7 @@ void memory_release(CUdeviceptr ptr);
 // ---- modules (module.c, ptx_image.c, image.c, shared.c), functions, launches --------------------
 
 int image_file(void); // a new one without a name
-// write(2), which tells of a bad address; a sanitizer of the program's does not look at it.
+// write(2), which reports a bad address without a sanitizer of the program checking it.
 ssize_t image_write(int fd, const void *from, size_t bytes);
 bool image_is_text(const void *image);   // ptx_image.c: it begins as one; it need not be readable
 bool fatbin_is(const void *image);
@@ -66,12 +66,12 @@ typedef CUresult (*TakeFatbin)(void *user, const void *fatbin);
 CUresult host_object_fatbins(const char *data, size_t bytes, TakeFatbin take, void *user,
                              int *found);
 CUresult image_of_text(const char *from, Text *image, Text *log);
-// Where the program wants the compiler's words, if it does.
+// Copies the compiler's messages to the program's log buffer, if it has one.
 void image_give_log(const Text *log, unsigned count, const CUjit_option *options, void **values);
 bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.
 char *module_lower_name(const void *image, const char *name);
-// symbols.c: the linker's name of what lies there, for the caller to free; null: none. A variable.
+// symbols.c: the linker's name of the variable at the address, to be freed by the caller; or NULL.
 char *symbol_name(CUmodule module, const void *address);
 bool symbol_variable(CUmodule module, const char *name, uintptr_t *address, size_t *bytes);
 bool image_read(CUmodule module); // image.c: code, waits; false: no memory
@@ -126,13 +126,13 @@ void work_run(Work *work);
 void work_free(Work *work);
 CUresult work_copy(Work *to, const Work *from); // deep
 
-// One entry of a stream's queue. Kept until it is done and no event or stream refers to it.
+// An entry of a stream's queue. Kept until it is done and no event or stream refers to it.
 typedef struct Op {
   Work work;
   struct Op *next;
   struct CUstream_st *stream;
   CUcontext context; // that submitted it
-  struct Op **deps;  // done before it, besides the stream's earlier ones
+  struct Op **deps;  // must be done before it, besides the stream's earlier ones
   int ndeps;
   int refs;
   bool ran; // early, with the one before it
@@ -202,7 +202,7 @@ struct CUgraph_st {
 };
 
 struct CUgraphExec_st {
-  CUgraph graph; // its own copy
+  CUgraph graph; // a private copy
   int running;   // launches in queues
   bool destroyed;
 };
@@ -215,7 +215,7 @@ typedef struct Capture {
   int refs; // of streams and events
 } Capture;
 
-CUresult stream_submit(CUstream stream, Work *work);     // takes the work's contents
+CUresult stream_submit(CUstream stream, Work *work);     // takes over the work's contents
 CUresult stream_find(CUstream handle, CUstream *stream); // resolves 0, legacy and per-thread
 void stream_drain(CUstream stream, Op *until);           // until null: everything
 void stream_drain_all(void);

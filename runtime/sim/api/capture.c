@@ -96,7 +96,7 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
   return r;
 }
 
-// Whether work of other streams is not behind the origin's tips: it was forked, never joined.
+// True if captured work of other streams was forked and never joined to the origin.
 static bool unjoined(const Capture *capture, CUstream origin) {
   int n = capture->graph->nnodes;
   bool *reached = calloc((size_t)n + 1, sizeof *reached), all = reached != NULL;

@@ -1,4 +1,4 @@
-// device.c: devices, contexts, error names, and the error that stays.
+// device.c: devices, contexts, error names, and the sticky error.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -14,13 +14,13 @@ struct CUctx_st {
 };
 
 enum { kStack = 16 };
-// A destroyed context is kept, so that no other takes its address while it is on a thread's stack.
+// Destroyed contexts are kept, so that their address is not reused while on a thread's stack.
 static struct CUctx_st primary, *contexts, *destroyed;
 static __thread CUcontext stack[kStack];
 static __thread int depth;
 static bool initialized;
 static CUresult sticky;
-static CUcontext sticky_owner, blamed; // who caused it; whose work runs, or null
+static CUcontext sticky_owner, blamed; // who caused it; whose work is running, or NULL
 
 bool sim_initialized(void) {
   return initialized;
@@ -108,8 +108,8 @@ CUresult cuDriverGetVersion(int *version) {
   return CUDA_SUCCESS;
 }
 
-// Symbol names as a program may ask for them: without the version suffix, too, which then means the
-// newest form of the CUDA version it names.
+// Symbol names that a program may ask for: also without version suffix, for the newest form of the
+// requested CUDA version.
 static const struct {
   const char *name, *symbol;
   int since;
@@ -230,7 +230,7 @@ static bool attribute(CUdevice_attribute which, int *value) {
   case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     return *value = 1, true;
   default:
-    return *value = 0, (int)which > 0 && (int)which < 160; // what is not modelled is absent
+    return *value = 0, (int)which > 0 && (int)which < 160; // attributes that are not modelled are 0
   }
 }
 
@@ -350,8 +350,8 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 }
 
 // ---- limits -------------------------------------------------------------------------------------
-// Of CUlimit: stack, printf's buffer, malloc's heap, depth and number of launches by kernels, L2.
-// A thread's stack grows by what is asked for, the others are kept and limit nothing.
+// CUlimit: stack, printf's buffer, malloc's heap, depth and number of launches by kernels, L2. A
+// thread's stack grows as requested; the others are stored without effect.
 
 enum { kLimits = 7, kMostStack = 512 << 10 };
 static size_t limits[kLimits] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};

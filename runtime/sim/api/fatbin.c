@@ -1,5 +1,5 @@
-// fatbin.c: the PTX inside of a fat binary as nvcc writes it: plain, or compressed by LZ4 or
-// Zstandard, whose libraries are opened when one asks for them.
+// fatbin.c: extracts PTX from a fat binary as nvcc writes it: plain, or compressed by LZ4 or
+// Zstandard, whose libraries are opened on demand.
 //
 // A header of 16 bytes, then entries: what kind, for which GPU, how many bytes, how compressed.
 #include "sim/api/api.h"
@@ -21,7 +21,7 @@ typedef struct Header {
 typedef struct Entry {
   uint16_t kind, version;
   uint32_t header_bytes;
-  uint64_t bytes;            // behind the header
+  uint64_t bytes;            // bytes after the header
   uint32_t compressed_bytes; // of these
   uint32_t unused[2];
   uint32_t arch;
@@ -89,8 +89,8 @@ static bool unpack(const Entry *entry, const char *from, Text *ptx, Text *log) {
 
 // ---- choosing -----------------------------------------------------------------------------------
 
-// The PTX of the newest GPU that is not newer than the device: its entry, and the bytes behind its
-// header in *from. A damaged fat binary's entries may begin anywhere.
+// Chooses the PTX of the newest GPU that is not newer than the device: its entry, and in *from its
+// bytes. A damaged fat binary's entries may begin anywhere.
 static bool choose(const char *begin, size_t bytes, uint32_t arch, Entry *best, const char **from,
                    bool *others, bool *lto) {
   *from = NULL;

@@ -1,5 +1,5 @@
-// frontend.c: NVIDIA's NVRTC in place of the host compiler's reading of CUDA C++: what it makes is
-// PTX, which the ptx room translates (NNGEN_SIM_FRONTEND=nvrtc).
+// frontend.c: NVIDIA's NVRTC as the front end instead of the host compiler: the ptx room translates
+// its PTX (NNGEN_SIM_FRONTEND=nvrtc).
 #include "sim/api/api.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ typedef struct Vendor { // its functions
 
 static Vendor vendor;
 static bool found;
-static char include[1100]; // "-I" and the folder of its toolkit's headers; or empty
+static char include[1100]; // "-I" and the folder of its toolkit's headers; or ""
 
 static bool load(void *library) {
 #define CUDA_API(name, symbol, params)
@@ -38,7 +38,7 @@ static void *open_library(const char *name) {
   return library;
 }
 
-// NVRTC brings no headers: those of its toolkit are searched last.
+// NVRTC brings no headers: its toolkit's folder is searched last.
 static void find_headers(void) {
   Dl_info info;
   void *function = NULL;
@@ -81,7 +81,7 @@ nvrtcResult frontend_version(int *major, int *minor) {
 
 // ---- compiling ----------------------------------------------------------------------------------
 
-// sm_90a becomes compute_90a: PTX alone is asked for. With lines of the source.
+// sm_90a becomes compute_90a (only PTX is needed); adds line info.
 static int translate_options(int count, const char *const *words, const char **out, char *arch,
                              size_t size) {
   int n = 0;

@@ -1,21 +1,21 @@
-// function.c: what a kernel needs of a multiprocessor, and the calls that ask for it or set it.
+// function.c: a kernel's resources on a multiprocessor, and the calls that query or set them.
 //
-// How many registers a kernel takes is the device compiler's to know: here it is what
-// NNGEN_SIM_KERNEL_REGISTERS says, else so few that a multiprocessor full of threads has them. Both
-// within the limits that the program sets, as ptxas keeps them. All answers follow from that count.
+// Only the device compiler knows a kernel's registers: here NNGEN_SIM_KERNEL_REGISTERS per thread
+// are assumed, else few enough for a multiprocessor full of threads; both
+// within the limits that the program sets, as with ptxas. All answers follow from that number.
 #include "sim/api/api.h"
 
 #include <string.h>
 
-// A multiprocessor has four parts with a quarter of the registers each; a warp is in one of them,
-// and is given registers by 256.
+// A multiprocessor has four partitions with a quarter of the registers each; a warp is in one of
+// them, and its registers are allocated in units of 256.
 enum { kParts = 4, kUnit = 256 / kWarpLanes, kMostRegisters = 255, kLowestLimit = 24 };
 
 static int warps_of(int threads) {
   return (threads + kWarpLanes - 1) / kWarpLanes;
 }
 
-// Registers of a thread when so many warps share a multiprocessor.
+// Registers per thread if `warps` warps share a multiprocessor.
 static int share(int warps) {
   int in_part = (warps + kParts - 1) / kParts;
   return sim_device()->registers_per_sm / kParts / in_part / kWarpLanes / kUnit * kUnit;

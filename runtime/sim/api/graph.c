@@ -1,7 +1,7 @@
 // graph.c: graphs, and their replay.
 //
-// A graph keeps its nodes in an order that respects the dependencies; replay runs them one by one,
-// with NNGEN_SIM_SEED in a random such order, so that a dependency the program forgot shows.
+// A graph keeps its nodes in topological order; replay runs them one by one,
+// with NNGEN_SIM_SEED in a random such order, so that a missing dependency shows.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -133,7 +133,8 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
   return r;
 }
 
-// Both queries: a null array asks for the count; else *count is the room, then what was written.
+// Both queries: a NULL array asks for the count; else *count is the capacity, then the number
+// written.
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
   if (!is_graph(graph) || !count) return CUDA_ERROR_INVALID_VALUE;
   size_t n = (size_t)graph->nnodes;
@@ -152,7 +153,7 @@ CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size
   return CUDA_SUCCESS;
 }
 
-// The same with what each edge says, which is nothing: no ports are modelled.
+// The same with edge data, which is empty: no ports are modelled.
 CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
                             CUgraphEdgeData *edges, size_t *count) {
   if (edges && !from) return CUDA_ERROR_INVALID_VALUE;
@@ -274,7 +275,7 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
   return r == CUDA_SUCCESS && !is_exec(exec) ? CUDA_ERROR_INVALID_VALUE : r;
 }
 
-// Where the two graphs differ in shape, or null.
+// The first node where the two graphs differ in shape, or NULL.
 static CUgraphNode difference(CUgraph old, CUgraph new, CUgraphExecUpdateResult *why) {
   *why = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   if (old->nnodes != new->nnodes) return new->nnodes ? new->nodes[0] : old->nodes[0];

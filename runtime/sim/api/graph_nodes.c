@@ -1,5 +1,5 @@
-// graph_nodes.c: nodes that a program adds to a graph one by one: copies, fills, host calls,
-// events, and none at all; and what they hold.
+// graph_nodes.c: nodes that a program adds to a graph explicitly: copies, fills, host calls,
+// events, and empty nodes; and their parameters.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -25,8 +25,8 @@ typedef struct Side { // of a copy, as CUDA_MEMCPY3D has it twice
   size_t x, y, z, pitch, height;
 } Side;
 
-// Where the side's first byte is, and the bytes from row to row. Planes must follow each other as
-// rows do, or there is but one.
+// Finds the side's first byte, and the bytes from row to row. Planes must be contiguous like rows,
+// unless there is only one.
 static CUresult place(const Side *side, const CUDA_MEMCPY3D *c, uintptr_t *begin, size_t *pitch) {
   *pitch = side->pitch ? side->pitch : side->x + c->WidthInBytes;
   size_t rows = side->height ? side->height : c->Height;
@@ -108,7 +108,7 @@ CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgra
   return add(node, graph, deps, count, &work);
 }
 
-// ---- what a node holds --------------------------------------------------------------------------
+// ---- parameters of nodes ------------------------------------------------------------------------
 
 static const Work *work_of(CUgraphNode node, WorkKind kind) {
   return handle_is(HandleNode, node) && node->work.kind == kind ? &node->work : NULL;

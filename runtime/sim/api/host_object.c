@@ -1,6 +1,5 @@
-// host_object.c: the fat binaries inside of what the host's compiler made of a program with
-// kernels: an object file, in a section of its own, or an archive of such. Any number among a
-// program's bytes may be wrong.
+// host_object.c: the fat binaries in host code with kernels: an object file, in a section, or an
+// archive of such. Untrusted: any number in a program's bytes may be wrong.
 #include "sim/api/api.h"
 
 #include <ar.h>
@@ -8,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Whether so many bytes from there on are there.
+// True if `length` bytes from `begin` on are inside.
 static bool holds(size_t bytes, uint64_t begin, uint64_t length) {
   return begin <= bytes && length <= bytes - begin;
 }
@@ -21,7 +20,7 @@ static const char *section_name(const char *data, size_t bytes, const Elf64_Shdr
   return memchr(name, 0, names->sh_size - section->sh_name) ? name : "";
 }
 
-// One fat binary behind the other, each from a multiple of 8 bytes on.
+// Consecutive fat binaries, each at a multiple of 8 bytes.
 static CUresult add_section(const char *at, size_t bytes, TakeFatbin take, void *user, int *found) {
   while (bytes >= kFatbinHeader) {
     size_t length = fatbin_bytes(at);

@@ -1,9 +1,9 @@
-// image.c: what the section table of a kernel image tells: where the kernels' code lies, whether
-// their threads can wait for each other, and (shared.c) what static shared memory each uses.
+// image.c: reads a kernel image's section table: where the kernels' code is, whether
+// their threads can wait for each other, and (shared.c) each kernel's static shared memory.
 //
-// Every way to wait is a function, so the linker's table of what the image imports tells. Kernels
-// of an image that imports nothing but what is known never to wait run as a loop over the block's
-// threads; one that calls anything else (a function of the program, say) gets fibers.
+// Every way to wait is a function, so the image's imports show it. Kernels
+// of an image that imports only functions known not to wait run as a loop over the block's
+// threads; one that calls anything else (for example a function of the program) gets fibers.
 #include "sim/api/api.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-// The functions and variables that no thread waits in: libcusim's, and what compilers call unasked.
+// Functions and variables that do not wait: libcusim's, and those that compilers call implicitly.
 static const char *const plain[] = {"cusim_self",
                                     "cusim_misaligned",
                                     "cusim_trap",
@@ -49,7 +49,7 @@ static bool is_plain(void *handle, const char *name) {
   return is_arithmetic(handle, name);
 }
 
-// How many of the symbols that the image imports are as asked for.
+// Number of imported symbols of a kind.
 static int count_imports(void *handle, const char *image, const Elf64_Shdr *table,
                          bool (*is)(void *handle, const char *name)) {
   const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;

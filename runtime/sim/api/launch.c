@@ -1,4 +1,4 @@
-// launch.c: checks a launch, takes its parameters, and hands it to its stream.
+// launch.c: checks a launch, copies its parameters, and passes it to its stream.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -18,11 +18,11 @@ static CUresult check_shape(CUfunction function, const unsigned grid[3], const u
   int bound = function->kernel->limits.threads, most = function_threads(function);
   if (!grid_fits)
     return sim_refuse(CUDA_ERROR_INVALID_VALUE,
-                      "kernel %s: a grid of (%u,%u,%u) blocks is none from (1,1,1) to (%u,%u,%u)",
+                      "kernel %s: a grid of (%u,%u,%u) blocks is not within (1,1,1) to (%u,%u,%u)",
                       name, grid[0], grid[1], grid[2], grid_most[0], grid_most[1], grid_most[2]);
   if (!block_fits || threads > kMaxThreads)
     return sim_refuse(CUDA_ERROR_INVALID_VALUE,
-                      "kernel %s: a block of (%u,%u,%u) threads is none from (1,1,1) to "
+                      "kernel %s: a block of (%u,%u,%u) threads is not within (1,1,1) to "
                       "(%u,%u,%u), of %d at most",
                       name, block[0], block[1], block[2], block_most[0], block_most[1],
                       block_most[2], kMaxThreads);
@@ -53,7 +53,7 @@ static CUresult check_smem(CUfunction function, unsigned smem) {
   return CUDA_SUCCESS;
 }
 
-// The buffer of all parameters that `extra` names, and its size; false: it is not a list of these.
+// The buffer of all parameters in `extra`, and its size; false if the list is malformed.
 static bool read_extra(void **extra, const char **buffer, size_t *bytes) {
   bool sized = false;
   *buffer = NULL;
@@ -68,16 +68,16 @@ static bool read_extra(void **extra, const char **buffer, size_t *bytes) {
   return *buffer && sized;
 }
 
-// NOTE: the size is that of the parameters, without the padding behind the last one that a struct
-// of them has: a driver refuses the latter, too (llvm-project, pull request 172249). cuda.h calls
-// arguments "of the wrong size" equivalent to too many; so a smaller buffer is answered alike.
+// NOTE: the size is that of the parameters, without a struct's padding after the last one: a driver
+// rejects the padded size, too (llvm-project, pull request 172249). cuda.h treats arguments "of the
+// wrong size" like too many; a smaller buffer gets the same error.
 static CUresult find_params(const Launch *launch, void **params, void **extra,
                             const char **buffer) {
   int count = launch->function->param_count;
   size_t bytes = 0;
   *buffer = NULL;
   if (!extra && count && !params)
-    return sim_refuse(CUDA_ERROR_INVALID_VALUE, "kernel %s: it has %d parameters, none is given",
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE, "kernel %s: it has %d parameters, none are passed",
                       launch->function->name, count);
   if (!extra) return CUDA_SUCCESS;
   if (params || !read_extra(extra, buffer, &bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -86,8 +86,7 @@ static CUresult find_params(const Launch *launch, void **params, void **extra,
              : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 }
 
-// Copies the parameters' values: pointers first, behind them the values as a buffer of all has
-// them.
+// Copies the parameters' values: the pointers, then the values in the layout of a buffer.
 static CUresult take_params(Launch *launch, void **params, void **extra) {
   enum { kAlign = 128 }; // a tensor map's is 64
   const CusimKernel *kernel = launch->function->kernel;

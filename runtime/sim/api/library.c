@@ -1,5 +1,4 @@
-// library.c: the newer names of modules and functions: a library is its module, a kernel its
-// function.
+// library.c: cuLibrary* and cuKernel*: a library is its module, a kernel its function.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -78,7 +77,7 @@ CUresult cuKernelGetLibrary(CUmodule *library, CUfunction kernel) {
   return cuFuncGetModule(library, kernel);
 }
 
-// One behind the last parameter answers INVALID_VALUE, by which programs count them.
+// The index after the last parameter returns INVALID_VALUE, by which programs count them.
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes) {
   if (!offset) return CUDA_ERROR_INVALID_VALUE;
   if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;

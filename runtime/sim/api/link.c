@@ -1,6 +1,6 @@
-// link.c: cuLink*: modules of PTX joined into one, which names each other's functions and
-// variables. What is linked is one PTX text behind the others': the parser takes a head for each,
-// and a function that one declares and another defines. The image that is given out is that text.
+// link.c: cuLink*: joins modules of PTX, which may use each other's functions and variables. The
+// result is one PTX text, the inputs concatenated: the parser accepts a header for each, and a
+// function that one declares and another defines.
 #include "sim/api/api.h"
 
 #include <fcntl.h>
@@ -42,9 +42,9 @@ CUresult cuLinkCreate_v2(unsigned count, CUjit_option *options, void **values, C
   return CUDA_SUCCESS;
 }
 
-// ---- what is wrong, and where -------------------------------------------------------------------
+// ---- error messages -----------------------------------------------------------------------------
 
-// The words behind the input's name to the program's log and, their first line, to stderr.
+// Writes "NAME: words" to the program's log and the first line to stderr.
 static CUresult say(CUlinkState link, CUresult r, const char *name, const char *words) {
   Text log = {0};
   text_print(&log, "%s: %s", name, words);
@@ -54,7 +54,7 @@ static CUresult say(CUlinkState link, CUresult r, const char *name, const char *
   return r;
 }
 
-// Of the whole text: with the line of the input that it lies in.
+// For an error in the linked text: with the line in its input.
 static CUresult say_linked(CUlinkState link, CUresult r, const char *words) {
   int line = 0, length = 0;
   Input *in = link->inputs;
@@ -82,7 +82,7 @@ static CUresult add_input(CUlinkState link, const char *name, const char *text) 
   return link->text.failed ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-// Says what is wrong with a piece before others stand in front of it.
+// Checks a piece alone first, for errors with its line numbers.
 static CUresult add_text(CUlinkState link, const char *name, const char *text) {
   Text log = {0};
   CUresult r = ptx_check(text, &log);
@@ -96,7 +96,7 @@ static CUresult add_text(CUlinkState link, const char *name, const char *text) {
 typedef struct Given { // an input on its way into a link
   CUlinkState link;
   const char *name;
-  bool library; // of which what has no PTX is passed over: libcudadevrt.a
+  bool library; // a library: members without PTX are skipped, as libcudadevrt.a
 } Given;
 
 static CUresult add_fatbin(void *user, const void *fatbin) {
@@ -117,7 +117,7 @@ static CUresult add_host_object(Given *given, const void *data, size_t bytes) {
   if (r == CUDA_SUCCESS && !found)
     r = say(given->link, CUDA_ERROR_INVALID_IMAGE, given->name,
             "there is no fat binary in it: PTX, fat binaries, and objects or archives of the "
-            "host with such are taken");
+            "host with such are accepted");
   return r;
 }
 
@@ -133,7 +133,7 @@ CUresult cuLinkAddData_v2(CUlinkState link, int type, void *data, size_t bytes, 
   if (type == InputObject || type == InputLibrary) return add_host_object(&given, data, bytes);
   if (type != InputPtx)
     return say(link, CUDA_ERROR_NOT_SUPPORTED, given.name,
-               "cuLinkAddData: PTX and fat binaries with PTX are taken");
+               "cuLinkAddData: expected PTX, or a fat binary with PTX");
   Text text = {0};
   text_append(&text, data, strnlen(data, bytes));
   CUresult r = add_text(link, given.name, text.data ? text.data : "");

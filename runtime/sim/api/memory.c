@@ -1,9 +1,9 @@
 // memory.c: device and host memory.
 //
 // Device memory is host memory, so a CUdeviceptr is an ordinary address. Each allocation is a
-// mapping of its own that ends at a guard page: an access past its end (rounded to 256 bytes)
+// separate mapping that ends at a guard page: an access past its end (rounded to 256 bytes)
 // faults at once. Fresh memory is a NaN pattern; the bytes up to the rounding, and those before
-// the allocation, are a red zone that is looked at when it is freed and when the device is idle.
+// the allocation, are a red zone that is checked when it is freed and when the device is idle.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static size_t round_up(size_t n, size_t to) {
   return (n + to - 1) & ~(to - 1);
 }
 
-// ---- making and freeing -------------------------------------------------------------------------
+// ---- allocating and freeing ---------------------------------------------------------------------
 
 static void *map_guarded(size_t bytes, Allocation *a) {
   a->reserved = round_up(bytes ? bytes : 1, kAlign);
@@ -53,7 +53,7 @@ static void unmake(Allocation *a) {
   free(a);
 }
 
-// What the checks and counters that are on keep about the allocation. False: no memory.
+// Allocates the shadow memory of the active checks and counters. False: out of memory.
 static bool make_shadows(Allocation *a) {
   if (sim_settings()->address && a->kind == MemoryDevice &&
       !(a->written = calloc(a->bytes / 8 + 1, 1)))

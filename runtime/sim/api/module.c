@@ -88,7 +88,7 @@ static CUresult store_image(const void *image, int *fd) {
                       "code=compute_90a)");
   if (!length)
     return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
-                      "the kernel image is none that libcusim's NVRTC made on such a host");
+                      "the kernel image was not made by libcusim's NVRTC on such a host");
   r = take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head);
   if (r != CUDA_SUCCESS) return r;
   if (image_is_whole(*fd, length)) return CUDA_SUCCESS;
@@ -96,7 +96,7 @@ static CUresult store_image(const void *image, int *fd) {
                     "the kernel image is damaged, or libcusim's NVRTC did not make it");
 }
 
-// From PTX; what went wrong to the program's log and, its first line, to stderr.
+// Loads PTX; errors go to the program's log, their first line to stderr.
 static CUresult store_text(const char *from, unsigned count, const CUjit_option *options,
                            void **values, int *fd) {
   Text image = {0}, log = {0};
@@ -308,7 +308,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     if (f->kernel->enter && !strcmp(f->name, name)) return *function = f, CUDA_SUCCESS;
   return sim_refuse(CUDA_ERROR_NOT_FOUND,
                     "the module has no kernel %s (of one that is not extern \"C\", "
-                    "nvrtcGetLoweredName tells the name)",
+                    "see nvrtcGetLoweredName)",
                     name);
 }
 
@@ -326,8 +326,8 @@ static CUresult add_alias(CUmodule module, CUfunction of, const char *name, CUfu
   return CUDA_SUCCESS;
 }
 
-// A function like `kernel` of the module, called `name` in reports, with counters and attributes of
-// its own. Freed with the module.
+// A function like `kernel` of the module, named `name` in reports, with its own counters and
+// attributes. Freed with the module.
 __attribute__((visibility("default"))) CUresult
 cusimModuleAlias(CUfunction *out, CUmodule module, const char *kernel, const char *name) {
   CUfunction of = NULL;

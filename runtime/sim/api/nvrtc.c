@@ -126,8 +126,8 @@ typedef struct Options {
   int registers; // of -maxrregcount
 } Options;
 
-// NVRTC options and what the host compiler gets. With a value: it follows behind = in the same
-// word, or in the next; %s is the value. An empty translation drops the option: README.md lists
+// NVRTC options and their translation for the host compiler. With a value, which follows after = or
+// as the next argument; %s is the value. An empty translation drops the option: README.md lists
 // these.
 static const struct {
   const char *name;
@@ -226,7 +226,7 @@ static bool add_standard(Options *o, const char *value) {
   return add_option(o, "-std=%s", value);
 }
 
-// The folder as the compiler, which runs in its own, must name it.
+// Adds an include folder, as an absolute path: the compiler runs in another folder.
 static bool add_folder(Options *o, const char *path) {
   char *whole = realpath(path, NULL);
   bool ok = add_option(o, "-I%s", whole ? whole : path);
@@ -251,7 +251,7 @@ static bool apply(Options *o, const char *host, const char *value, Text *log) {
   return !*host || add_option(o, host, value);
 }
 
-// One option, with its value from the same word or the next. How many words it took; 0: not one.
+// Parses one option with its value. Returns the number of arguments used; 0 if not an option.
 static int parse_option(Options *o, const char *const *words, int left, Text *log) {
   for (size_t i = 0; i < sizeof translations / sizeof *translations; i++) {
     const char *name = translations[i].name;
@@ -275,7 +275,7 @@ static void free_options(Options *o) {
 
 static bool parse_options(Options *o, int count, const char *const *words, Text *log) {
   for (int i = 0; i < count;) {
-    char word[4096]; // leading and trailing blanks do not count
+    char word[4096]; // without leading and trailing blanks
     snprintf(word, sizeof word, "%s", words[i] + strspn(words[i], " "));
     while (*word && isspace((unsigned char)word[strlen(word) - 1])) word[strlen(word) - 1] = 0;
     const char *pair[2] = {word, i + 1 < count ? words[i + 1] : NULL};

@@ -1,5 +1,5 @@
-// per_thread.S: the names of per_thread.def. NOTE: each is the call without its ending: stream 0 is
-// the one that waits for all others, more order than a thread's own stream would have.
+// per_thread.S: the names of per_thread.def. NOTE: each is the call without its suffix: the legacy
+// stream 0, which orders more than a per-thread stream.
 #if defined(__x86_64__)
 #define JUMP(name) jmp name@PLT
 #elif defined(__aarch64__)

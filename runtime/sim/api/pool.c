@@ -1,5 +1,5 @@
-// pool.c: stream-ordered memory. One store behind all pools hands out ordinary allocations: at
-// once, while freeing is queued like any work.
+// pool.c: stream-ordered memory. All pools allocate ordinary memory at once; freeing is queued like
+// any work.
 #include "sim/api/api.h"
 
 struct CUmemPoolHandle_st {

@@ -1,5 +1,5 @@
-// ptx_image.c: what a program gives as an image, where it is PTX: text at an address, read with
-// care, or inside of a fat binary (fatbin.c).
+// ptx_image.c: images that are PTX: text at an address, read with care, or in a fat binary
+// (fatbin.c).
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -59,15 +59,15 @@ CUresult image_of_text(const char *from, Text *image, Text *log) {
   } else if (!take_text(from, &text))
     text_print(log, "the kernel image is a text whose end cannot be read");
   else if (!ptx_is_text(text.data))
-    text_print(log, "the kernel image is none that libcusim's NVRTC made, and no PTX");
+    text_print(log, "the kernel image was not made by libcusim's NVRTC, and is not PTX");
   else
     r = ptx_compile(text.data, &job, image, log);
   text_free(&text);
   return r;
 }
 
-// Whether PTX, as text or in a fat binary, is right, without compiling what is made of it: for
-// tests. log: its first bytes.
+// Checks PTX, as text or in a fat binary, without compiling the translation; for tests. log: its
+// first bytes.
 __attribute__((visibility("default"))) CUresult cusimTranslatePtx(const char *ptx, char *log,
                                                                   size_t room, size_t *c_bytes);
 CUresult cusimTranslatePtx(const char *ptx, char *log, size_t room, size_t *c_bytes) {

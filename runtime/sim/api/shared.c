@@ -1,17 +1,17 @@
 // shared.c: how much static shared memory each kernel of an image uses.
 //
-// All `__shared__` variables of an image stand in one thread-local segment, but a kernel is charged
-// for those its code reaches, as a device compiler counts them. The linker has kept the image's
-// relocations (--emit-relocs), and each function has a section of its own, so that no reference is
-// resolved before: what a function or a table names is an edge, and a kernel reaches what can be
-// reached from it. Without relocations (a linker that keeps none) every kernel is charged for all.
+// All `__shared__` variables of an image are in one thread-local segment, but a kernel is charged
+// only for those its code reaches, as a device compiler counts them. The image keeps its
+// relocations (--emit-relocs), and each function has its own section, so that no reference is
+// resolved early: each symbol that a function or a table names is an edge, and a kernel is charged
+// for all it reaches. Without relocations (some linkers) every kernel is charged for all.
 #include "sim/api/api.h"
 
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Node { // a function, an object or, behind these, a variable in shared memory
+typedef struct Node { // a function, an object or, after these, a shared variable
   uintptr_t begin, end;
   bool shared, reached;
 } Node;
@@ -56,8 +56,8 @@ static bool find_symbols(Graph *g) {
   return g->symbols;
 }
 
-// A variable of class type has a guard beside it: whether its constructor, which does nothing, was
-// called. No kernel's own: it is not charged, and its accesses are not looked at.
+// A variable of class type has a guard variable: whether its (empty) constructor was called. It is
+// not the kernel's: it is not charged, and its accesses are not checked.
 static bool is_guard(const Graph *g, const Elf64_Sym *s) {
   return ELF64_ST_TYPE(s->st_info) == STT_TLS && !strncmp(g->names + s->st_name, "_ZGV", 4);
 }
@@ -88,7 +88,7 @@ static bool make_nodes(Graph *g) {
   return g->nodes;
 }
 
-// The node that holds the address, between `low` and `high`; -1: none.
+// The node that contains the address, between `low` and `high`, or -1.
 static int node_at(const Graph *g, int low, int high, uintptr_t address) {
   int end = low;
   while (low < high) {
@@ -103,7 +103,7 @@ static int node_at(const Graph *g, int low, int high, uintptr_t address) {
 
 // ---- edges --------------------------------------------------------------------------------------
 
-// x86-64 counts from behind the four bytes that hold the distance, nearly always the last ones.
+// x86-64 counts from after the four bytes of the distance, nearly always the last ones.
 static uintptr_t bias(const Elf64_Rela *r) {
 #if defined(__x86_64__)
   switch (ELF64_R_TYPE(r->r_info)) {

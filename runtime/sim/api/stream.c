@@ -1,7 +1,7 @@
 // stream.c: streams and events.
 //
 // Work is queued when it is submitted and runs as late as the program allows: when something waits
-// for it. So a missing synchronisation shows as stale data every time, not now and then. An
+// for it. So a missing synchronisation always shows as stale data. An
 // operation runs after the earlier ones of its stream, after the events its stream waited for, and
 // as the legacy default stream demands. It runs on the thread that waits.
 #include "sim/api/api.h"
@@ -53,8 +53,8 @@ static CUresult add_legacy_deps(Op *op) {
   return r;
 }
 
-// A kernel that may begin before this one has ended does so when the order is random, if this one
-// allows it (griddepcontrol.launch_dependents): then it runs first, and this one at its wait.
+// A kernel that may begin before this one has ended does so under a random order, if this one
+// allows it (griddepcontrol.launch_dependents): it runs first, and this one at its wait.
 static Op *early_follower(Op *op) {
   Op *next = op->next;
   if (!next || !sim_settings()->seed || sim_error_take() != CUDA_SUCCESS) return NULL;
@@ -158,9 +158,9 @@ static void unlink_stream(CUstream stream) {
   free(stream);
 }
 
-// ---- the thread's own ---------------------------------------------------------------------------
+// ---- per-thread streams -------------------------------------------------------------------------
 
-// When the thread ends, what it submitted and nobody waited for runs.
+// At the end of a thread, runs the work it submitted that nobody waited for.
 static void leave_own(void *stream) {
   pthread_mutex_lock(&sim_lock);
   unlink_stream(stream);
@@ -336,7 +336,7 @@ CUresult cuEventCreate(CUevent *out, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-// The event's record, if it has not run, keeps using it: destroying waits.
+// If the event's record has not run, it still needs the event: destroying waits.
 CUresult cuEventDestroy_v2(CUevent event) {
   if (!sim_initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   if (!is_event(event)) return CUDA_ERROR_INVALID_HANDLE;

@@ -1,11 +1,10 @@
-// stream_attribute.c: a stream's attributes. None has an effect that a program here can see:
-// caches, memory domains and ways of waiting are not modelled. What is set is kept, checked and
-// given back.
+// stream_attribute.c: a stream's attributes. None has a visible effect here: caches, memory domains
+// and ways of waiting are not modelled. Values are checked, stored and returned.
 #include "sim/api/api.h"
 
 #include <string.h>
 
-// Whether the value is one that the driver takes; and what it becomes, a priority within its range.
+// True if the driver accepts the value; clamps a priority to its range.
 static bool take_value(CUstream stream, int which, const StreamValue *value) {
   StreamAttributes *kept = &stream->attributes;
   switch (which) {

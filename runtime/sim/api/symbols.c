@@ -1,6 +1,5 @@
-// symbols.c: names in an image that its dynamic table lacks: of kernels and variables that are
-// static, or whose template arguments are classes (which the compiler hides). The full table has
-// them.
+// symbols.c: names that an image's dynamic table lacks: static kernels and variables, and those
+// with class template arguments (which the compiler hides). The full symbol table has them.
 #include "sim/api/api.h"
 
 #include <elf.h>

@@ -22,26 +22,26 @@ static bool is_float(int type) { // cuda.h's number
 static CUresult check_modes(int type, unsigned rank, const void *address, int interleave,
                             int swizzle, int fill) {
   if (swizzle < 0 || swizzle > 3) return bad("this swizzle mode is not modelled");
-  if (fill < 0 || fill > 1) return bad("there is no such fill");
+  if (fill < 0 || fill > 1) return bad("unknown fill mode");
   if (fill && !is_float(type)) return bad("elements that are no floats are filled with zeros only");
-  if (interleave < 0 || interleave > Interleave32) return bad("there is no such interleave layout");
+  if (interleave < 0 || interleave > Interleave32) return bad("unknown interleave layout");
   if (interleave && rank < 3) return bad("interleaved are tensors of 3 to 5 dimensions");
   if (interleave != Interleave32) return CUDA_SUCCESS;
   if (swizzle != 1) return bad("interleaved by 32 bytes, it must have the swizzle of 32 bytes");
   if ((uintptr_t)address % 32)
-    return bad("interleaved by 32 bytes, its tensor lies at no multiple of 32");
+    return bad("interleaved by 32 bytes, its tensor is not aligned to 32 bytes");
   return CUDA_SUCCESS;
 }
 
-// What tiled and im2col maps have in common.
+// Common to tiled and im2col maps.
 static CUresult encode(CusimTensorMap *map, int type, unsigned rank, const void *address,
                        const uint64_t *dims, const uint64_t *strides, const uint32_t *steps,
                        int interleave, int swizzle, int fill) {
   if (!map || !address || !dims || !steps || rank < 1 || rank > 5 || (rank > 1 && !strides))
-    return bad("an argument is missing, or the rank is none from 1 to 5");
+    return bad("an argument is missing, or the rank is not 1 to 5");
   if (type < 0 || type >= kTypes) return bad("there is no such type");
-  if ((uintptr_t)map % 64) return bad("it lies at no multiple of 64");
-  if ((uintptr_t)address % 16) return bad("its tensor lies at no multiple of 16");
+  if ((uintptr_t)map % 64) return bad("it is not aligned to 64 bytes");
+  if ((uintptr_t)address % 16) return bad("its tensor is not aligned to 16 bytes");
   CUresult r = check_modes(type, rank, address, interleave, swizzle, fill);
   if (r != CUDA_SUCCESS) return r;
   unsigned apart = interleave == Interleave32 ? 32 : 16;
@@ -49,13 +49,13 @@ static CUresult encode(CusimTensorMap *map, int type, unsigned rank, const void 
                           .type = numbers[type], .swizzle = (unsigned char)swizzle,
                           .interleave = (unsigned char)interleave, .fill = (unsigned char)fill};
   for (unsigned d = 0; d < rank; d++) {
-    if (!dims[d] || dims[d] > 1ull << 32) return bad("a dimension is none from 1 to 2^32");
-    if (!steps[d] || steps[d] > 8) return bad("an element stride is none from 1 to 8");
+    if (!dims[d] || dims[d] > 1ull << 32) return bad("a dimension is not 1 to 2^32");
+    if (!steps[d] || steps[d] > 8) return bad("an element stride is not 1 to 8");
     map->dims[d] = dims[d] >> 32 ? ~0u : (unsigned)dims[d]; // coordinates end at 2^31
     map->steps[d] = (unsigned char)steps[d];
     if (d == 0) continue;
     if (strides[d - 1] % apart || strides[d - 1] >= 1ull << 40)
-      return bad("a stride is no multiple of 16 (interleaved by 32: of 32) bytes, or too large");
+      return bad("a stride is not a multiple of 16 (interleaved by 32: of 32) bytes, or too large");
     map->strides[d - 1] = strides[d - 1];
   }
   return CUDA_SUCCESS;
@@ -64,7 +64,7 @@ static CUresult encode(CusimTensorMap *map, int type, unsigned rank, const void 
 static CUresult check_inner(const CusimTensorMap *map, unsigned elements) {
   if (map->interleave != InterleaveNone) return CUDA_SUCCESS; // slices are whole swizzle units
   unsigned bytes = elements * type_bytes[map->type], span = map->swizzle ? 16u << map->swizzle : 0;
-  if (bytes % 16) return bad("the box's inner dimension is no multiple of 16 bytes");
+  if (bytes % 16) return bad("the box's inner dimension is not a multiple of 16 bytes");
   if (span && bytes > span) return bad("the box's inner dimension exceeds the swizzle's span");
   return CUDA_SUCCESS;
 }
@@ -79,7 +79,7 @@ CUresult cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *addres
   if (r != CUDA_SUCCESS) return r;
   if (!box) return bad("the box is missing");
   for (unsigned d = 0; d < rank; d++) {
-    if (!box[d] || box[d] > kMostBox) return bad("a dimension of the box is none from 1 to 256");
+    if (!box[d] || box[d] > kMostBox) return bad("a dimension of the box is not 1 to 256");
     map->box[d] = (unsigned short)box[d];
   }
   return check_inner(map, box[0]);
@@ -116,7 +116,7 @@ CUresult cuTensorMapEncodeIm2col(void *out, int type, unsigned rank, void *addre
 }
 
 CUresult cuTensorMapReplaceAddress(void *map, void *address) {
-  if (!map || (uintptr_t)address % 16) return bad("its tensor lies at no multiple of 16");
+  if (!map || (uintptr_t)address % 16) return bad("its tensor is not aligned to 16 bytes");
   ((CusimTensorMap *)map)->address = (uintptr_t)address;
   return CUDA_SUCCESS;
 }

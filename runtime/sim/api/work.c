@@ -1,11 +1,11 @@
-// work.c: what streams and graphs carry: kernels, copies, fills, host calls, events, frees; and
-// the API calls that make copies and fills.
+// work.c: work in streams and graphs: kernels, copies, fills, host calls, events, frees; and the
+// API calls that create copies and fills.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Whether memory that work of a graph or a queue names has been freed since: nothing runs then.
+// True if memory that work of a graph or a queue uses has been freed: then nothing runs.
 static bool is_freed(const void *ptr, const char *what) {
   const Allocation *a = freed_find((uintptr_t)ptr);
   if (!a) return false;
@@ -197,7 +197,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t byt
   return copy((uintptr_t)target, PlaceDevice, (uintptr_t)source, PlaceDevice, bytes, stream, true);
 }
 
-// One side of a CUDA_MEMCPY2D: where its first byte is, and in what memory.
+// One side of a CUDA_MEMCPY2D: its first byte, and the kind of memory.
 static CUresult side(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y,
                      size_t pitch, size_t width, Place *place, uintptr_t *begin) {
   if (pitch && pitch < width + x) return CUDA_ERROR_INVALID_VALUE;

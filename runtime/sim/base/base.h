@@ -1,4 +1,4 @@
-// base.h: what every room of libcusim stands on: settings, errors, handles, text, and the host's
+// base.h: what all rooms of libcusim use: settings, errors, handles, text, and the host's
 // compiler, which is run as a program. Knows nothing of kernels.
 //
 // Locking: `sim_lock` is held by every API call while it reads or changes state that lives between
@@ -22,16 +22,16 @@ typedef struct Settings {
   bool basic;    // poison, red zones, late copies, alignment
   bool trace;    // kernels are built with instrumented accesses
   bool race;     // two threads, one location, no barrier between
-  bool address;  // each access lies inside an allocation or the block's shared memory
+  bool address;  // each access must be inside an allocation or the block's shared memory
   bool count;    // NNGEN_SIM_COUNT: fill KernelCounters
   uint64_t seed; // NNGEN_SIM_SEED; 0: the natural order
   int threads;   // NNGEN_SIM_THREADS; OS threads that run blocks
   int kernel_registers; // NNGEN_SIM_KERNEL_REGISTERS, that each kernel needs; 0: not known
-  double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
+  double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: no limit
   size_t stack_bytes; // NNGEN_SIM_STACK_KIB; of a fiber
   char optimize[4];   // NNGEN_SIM_OPTIMIZE, an option of the host's compiler: -O0 to -O3, -Og
   const char *precompiled; // NNGEN_SIM_PRECOMPILED, a folder for precompiled headers; or null
-  bool nvrtc;    // NNGEN_SIM_FRONTEND=nvrtc: kernels go through NVIDIA's NVRTC and PTX
+  bool nvrtc;    // NNGEN_SIM_FRONTEND=nvrtc: kernels are compiled by NVIDIA's NVRTC to PTX
   bool ready;    // they have been read
 } Settings;
 
@@ -40,9 +40,9 @@ typedef struct DeviceModel {
   const char *arch, *name;
   int major, minor;
   int multiprocessors, threads_per_sm, blocks_per_sm, registers_per_sm;
-  int smem_per_sm, smem_optin, smem_default; // bytes; optin: most a block may ask for
+  int smem_per_sm, smem_optin, smem_default; // bytes; optin: most that a block may request
   int clock_khz, memory_clock_khz, bus_bits, l2_bytes;
-  size_t memory; // bytes; 0: what the host has
+  size_t memory; // bytes; 0: as much as the host has
 } DeviceModel;
 
 extern Settings sim_current_settings;
@@ -51,15 +51,15 @@ static inline const Settings *sim_settings(void) {
   if (__builtin_expect(!sim_current_settings.ready, 0)) sim_settings_read();
   return &sim_current_settings;
 }
-void settings_stack(size_t bytes); // a thread has at least so many (cuCtxSetLimit)
+void settings_stack(size_t bytes); // a thread has at least this many (cuCtxSetLimit)
 const DeviceModel *sim_device(void);
 
 // ---- errors, time (error.c) ---------------------------------------------------------------------
 
 extern pthread_mutex_t sim_lock; // recursive
-const char *error_name(CUresult error); // "CUDA_ERROR_..."; null: there is none such
+const char *error_name(CUresult error); // "CUDA_ERROR_...", or NULL if there is no such error
 // Returns the error, with one line on stderr that says why.
-const char *sim_said(void); // the words of this thread's last one:
+const char *sim_said(void); // the text of this thread's last refusal:
 CUresult sim_refuse(CUresult error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int64_t sim_now(void); // ns, monotonic
 
@@ -78,7 +78,7 @@ typedef enum HandleKind {
 
 bool handle_add(HandleKind kind, const void *handle); // false: no memory
 void handle_drop(const void *handle);                 // which may be none
-bool handle_is(HandleKind kind, const void *handle);  // the program was given it, and not freed it
+bool handle_is(HandleKind kind, const void *handle);  // given to the program, and not freed
 void *handle_next(HandleKind kind, size_t *index);    // from index 0 on; null: no more
 
 // ---- text (text.c) ------------------------------------------------------------------------------
@@ -99,30 +99,30 @@ uint64_t hash_bytes(uint64_t state, const void *bytes, size_t length);
 
 enum { kMaxArgs = 256, kFolder = 512, kPath = 1024 };
 
-typedef struct Args { // a command's words
+typedef struct Args { // arguments of a command
   const char *list[kMaxArgs + 1];
   int count;
 } Args;
 
 void args_add(Args *args, const char *arg);
 void args_add_all(Args *args, const char *const *list); // ended by null
-// The C++ compiler's words ("ccache g++" is two) into args; words must outlive them. False, with a
-// line in the log: none found.
+// Splits the C++ compiler's command ("ccache g++" is two arguments) into args; `words` must outlive
+// them. False, with a line in the log, if there is none.
 bool host_find_compiler(Args *args, char words[1024], Text *log);
 typedef enum HostKind { HostGcc, HostGcc12, HostClang } HostKind; // GCC 12 or newer fills registers
 HostKind host_kind(const Args *compiler);
-void host_add_frames(Args *args); // how functions keep what they have on the stack
+void host_add_frames(Args *args); // flags of how functions lay out their stack frames
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 // Runs args inside the folder. The exit code; -1: it did not end by itself. said: its messages.
 int host_run(const char *folder, Args *args, Text *said, Text *log);
-uint32_t host_checksum(const void *image, size_t length); // of an ELF file, but for e_flags
+uint32_t host_checksum(const void *image, size_t length); // of an ELF file, except for e_flags
 
-// Headers, `name` in the folder, precompiled by these options (precompiled.c): the file's path.
-// headers: all their text. False: there is none, as no folder for it is set or the compiler fails.
+// Path of the headers (`name` in the folder) precompiled with these options (precompiled.c).
+// headers: their text. False if no folder for it is set or the compiler fails.
 bool precompiled_find(const char *folder, const char *name, const Text *headers,
                       const Args *options, char path[kPath]);
-// Compiles behind it. False: it failed, and is to be done without; a file that the compiler refuses
-// goes.
+// Compiles with that file. False: it failed, and the caller compiles without; a file that the
+// compiler rejects is deleted.
 bool precompiled_run(const char *folder, Args *args, const char *path);
 
 bool folder_make(char folder[kFolder], Text *log); // a new one, private, temporary
@@ -130,9 +130,9 @@ void folder_remove(const char *folder);            // unless NNGEN_SIM_KEEP is s
 bool folder_write(const char *folder, const char *name, const char *begin, size_t length,
                   Text *log);
 bool folder_read(const char *folder, const char *name, Text *out);
-// What the compiler should have made.
+// Reads the compiler's output file.
 bool folder_read_output(const char *folder, const char *name, Text *out, Text *log);
-// Marks an image as made by libcusim. False: it is no shared object.
+// Marks an image as built by libcusim. False: it is not a shared object.
 bool host_seal_image(Text *image);
 
 #pragma GCC visibility pop

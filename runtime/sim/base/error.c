@@ -1,4 +1,4 @@
-// error.c: the lock, the names of errors, the line that says why a call is refused, and the time.
+// error.c: the lock, the names of errors, the text of a refusal, and the time.
 #include "sim/base/base.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ const char *error_name(CUresult error) {
 #undef CASE
 }
 
-// NOTE: room that a thread takes when it needs it: a library has little of the loader's.
+// NOTE: allocated per thread on first use: the loader has little static TLS room for a library.
 static pthread_key_t said_key;
 
 static void make_key(void) {

@@ -1,4 +1,4 @@
-// folder.c: a private temporary folder, in which the host's compiler reads and writes.
+// folder.c: a private temporary folder for the host compiler's files.
 #include "sim/base/base.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
-// handles.c: which handles the program has been given and may still use: streams, events, graphs,
-// their nodes, executable graphs, modules, functions. A wild or freed one is looked up, never
-// followed.
+// handles.c: the valid handles that the program was given: streams, events, graphs, their nodes,
+// executable graphs, modules, functions. A wild or freed handle is looked up, never dereferenced.
 #include "sim/base/base.h"
 
 #include <stdlib.h>
@@ -14,7 +13,7 @@ typedef struct Handle {
 static Handle *handles; // by address
 static size_t count, room;
 
-// Index of the first handle at the address or behind it.
+// Index of the first handle at or after the address.
 static size_t find(const void *handle) {
   size_t low = 0, high = count;
   while (low < high) {

@@ -1,4 +1,4 @@
-// host.c: the host's C++ compiler as a program: which it is, how it runs, what it made.
+// host.c: the host's C++ compiler as a program: finding it, running it, its output.
 #include "sim/base/base.h"
 
 #include <elf.h>
@@ -42,7 +42,7 @@ bool host_find_compiler(Args *args, char words[1024], Text *log) {
     snprintf(words, 1024, "%s", candidates[i]);
     char *rest = words, *word = strtok_r(words, " ", &rest);
     if (!word || !on_path(word)) {
-      if (i == 0) break; // the user's own choice is not passed over in silence
+      if (i == 0) break; // a compiler that the user named must not be replaced silently
       continue;
     }
     for (; word; word = strtok_r(NULL, " ", &rest)) args_add(args, word);
@@ -53,9 +53,8 @@ bool host_find_compiler(Args *args, char words[1024], Text *log) {
   return false;
 }
 
-// NOTE: GCC 12 leaves arrays of functions that call nothing misaligned where they lie in the red
-// zone and are filled with a pattern by wide vectors: 6 of 100 such functions died of an aligned
-// store.
+// NOTE: GCC 12 misaligns arrays of leaf functions in the red zone if they are filled with a pattern
+// by wide vectors: 6 of 100 such functions crashed at an aligned store.
 void host_add_frames(Args *args) {
   (void)args;
 #if defined(__x86_64__)
@@ -63,7 +62,7 @@ void host_add_frames(Args *args) {
 #endif
 }
 
-// Asks the compiler for its macros, once for each of its names.
+// Queries the compiler's macros, once per compiler name.
 HostKind host_kind(const Args *compiler) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static char asked[1024];
@@ -119,7 +118,7 @@ const char *host_cpu(void) {
 
 // ---- running it -----------------------------------------------------------------------
 
-// The environment, but for TMPDIR: that is the folder. To be freed with its first entry; or null.
+// The environment with TMPDIR set to the folder. To be freed with its first entry; or NULL.
 static char **environment(const char *folder) {
   int n = 0, kept = 1;
   while (environ[n]) n++;
@@ -166,9 +165,9 @@ int host_run(const char *folder, Args *args, Text *said, Text *log) {
   return -1;
 }
 
-// ---- what it made -------------------------------------------------------------------------------
+// ---- its output ---------------------------------------------------------------------------------
 
-// A checksum of the image, kept in e_flags (unused on x86-64): a flipped bit is no crash later.
+// A checksum of the image, kept in e_flags (unused on x86-64): a flipped bit is detected.
 uint32_t host_checksum(const void *image, size_t length) {
   uint32_t hash = 2166136261u;
   const unsigned char *bytes = image;

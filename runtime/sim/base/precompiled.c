@@ -1,9 +1,9 @@
 // precompiled.c: libcusim's own device headers, precompiled by GCC: reading them is a third of a
 // small kernel's compilation. A file for each set of options is kept in the folder
-// that NNGEN_SIM_PRECOMPILED names, made by the first program that needs it.
+// that NNGEN_SIM_PRECOMPILED names, written by the first program that needs it.
 //
-// The file's name is a hash of the headers and of the options; GCC refuses what another compiler
-// made. Whatever goes wrong, the program is compiled without.
+// The file's name is a hash of the headers and the options; GCC rejects files of another compiler.
+// On any error, the program is compiled without.
 #include "sim/base/base.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static void name_file(const Text *headers, const Args *options, char path[kPath]
   snprintf(path, kPath, "%s/%016llx.gch", sim_settings()->precompiled, (unsigned long long)state);
 }
 
-// Under a name of its own first: other processes may make the same file.
+// Under a temporary name first: other processes may write the same file.
 static bool make_file(const char *folder, const char *name, const Args *options, const char *path) {
   char part[kPath + kFolder];
   Text said = {0}, log = {0};

@@ -1,4 +1,4 @@
-// settings.c: what the environment asks for, and the GPU that is modelled.
+// settings.c: settings from the environment, and the modelled GPU.
 #include "sim/base/base.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 enum { kTimeout = 60, kStackKib = 64, kMostThreads = 256 };
 
-// The number that a variable gives; what is none, or makes no sense, is named and passed over.
+// The number in a variable; an invalid one is reported and ignored.
 static long number(const char *name, long otherwise, long least, long most) {
   const char *text = getenv(name);
   if (!text || !*text) return otherwise;
@@ -19,7 +19,7 @@ static long number(const char *name, long otherwise, long least, long most) {
   errno = 0;
   long value = strtol(text, &end, 0);
   if (!*end && !errno && value >= least && value <= most) return value;
-  fprintf(stderr, "libcusim: %s=%s is left out: it takes a number from %ld to %ld; %ld taken\n",
+  fprintf(stderr, "libcusim: %s=%s is ignored: expected a number from %ld to %ld; using %ld\n",
           name, text, least, most, otherwise);
   return otherwise;
 }
@@ -30,7 +30,7 @@ static double seconds(const char *name, double otherwise) {
   char *end;
   double value = strtod(text, &end);
   if (end > text && !*end && value >= 0 && value <= 1e9) return value;
-  fprintf(stderr, "libcusim: %s=%s is left out: it takes seconds, 0 for no limit; %g taken\n", name,
+  fprintf(stderr, "libcusim: %s=%s is ignored: expected seconds, 0 for no limit; using %g\n", name,
           text, otherwise);
   return otherwise;
 }
@@ -70,7 +70,7 @@ static void read_checks(void) {
     size_t length = strcspn(at, ",");
     if (!add_check(at, length))
       fprintf(stderr,
-              "libcusim: NNGEN_SIM_CHECK=%s: `%.*s` is left out: it takes off, or some of basic, "
+              "libcusim: NNGEN_SIM_CHECK=%s: `%.*s` is ignored: expected off, or some of basic, "
               "race, address, all\n",
               check, (int)length, at);
     at += length;
@@ -88,7 +88,7 @@ static void read_model(void) {
   for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
     if (arch && !strcasecmp(arch, presets[i].arch)) model = presets[i], known = true;
   if (!known)
-    fprintf(stderr, "libcusim: NNGEN_SIM_DEVICE=%s is unknown; %s taken\n", arch, model.arch);
+    fprintf(stderr, "libcusim: NNGEN_SIM_DEVICE=%s is unknown; using %s\n", arch, model.arch);
   model.multiprocessors =
       (int)number("NNGEN_SIM_MULTIPROCESSORS", model.multiprocessors, 1, 1 << 16);
   model.smem_optin = (int)number("NNGEN_SIM_SMEM", model.smem_optin, 1024, 16 << 20);
@@ -107,7 +107,7 @@ static void read_frontend(void) {
   sim_current_settings.nvrtc = !strcmp(name, "nvrtc");
   if (!sim_current_settings.nvrtc)
     fprintf(stderr,
-            "libcusim: NNGEN_SIM_FRONTEND=%s is left out: it takes cxx or nvrtc; cxx taken\n",
+            "libcusim: NNGEN_SIM_FRONTEND=%s is ignored: expected cxx or nvrtc; using cxx\n",
             name);
 }
 
@@ -117,19 +117,19 @@ static void read_optimization(void) {
   bool known = strlen(level) == 1 && strchr("0123g", *level);
   if (!known)
     fprintf(stderr,
-            "libcusim: NNGEN_SIM_OPTIMIZE=%s is left out: it takes 0, 1, 2, 3 or g; 2 taken\n",
+            "libcusim: NNGEN_SIM_OPTIMIZE=%s is ignored: expected 0, 1, 2, 3 or g; using 2\n",
             level);
   snprintf(sim_current_settings.optimize, sizeof sim_current_settings.optimize, "-O%c",
            known ? *level : '2');
 }
 
-// A folder, which is made if it is not there; null: none is named, or it cannot be made.
+// A folder, created if missing; NULL if none is set or it cannot be created.
 static const char *folder(const char *name) {
   const char *path = getenv(name);
   if (!path || !*path) return NULL;
   char *whole = mkdir(path, 0777) == 0 || errno == EEXIST ? realpath(path, NULL) : NULL;
   if (!whole)
-    fprintf(stderr, "libcusim: %s=%s is left out: it takes a folder: %s\n", name, path,
+    fprintf(stderr, "libcusim: %s=%s is ignored: expected a folder: %s\n", name, path,
             strerror(errno));
   return whole; // as long as the process lives
 }

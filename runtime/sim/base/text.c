@@ -41,7 +41,7 @@ void text_free(Text *text) {
   *text = (Text){0};
 }
 
-// A word at a time, after FNV-1a: it names files that are read again, and is safe from nobody.
+// A word at a time, after FNV-1a: for file names; not cryptographic.
 uint64_t hash_bytes(uint64_t state, const void *bytes, size_t length) {
   const unsigned char *p = bytes;
   for (uint64_t word; length; p += sizeof word) {

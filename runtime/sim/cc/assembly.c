@@ -1,12 +1,12 @@
-// assembly.c: what the host compiler made of a kernel's arithmetic (NNGEN_SIM_COUNT=1).
+// assembly.c: counts the arithmetic in a kernel's compiled code (NNGEN_SIM_COUNT=1).
 //
 // A counted kernel is compiled to assembly, with a call at the head of each basic block
 // (-fsanitize-coverage=trace-pc). One pass over the text counts the floating-point instructions
-// from each such call to the next, puts a label behind the call, and appends the table
-// cusim_blocks: the label's address and the counts. What the compiler's scheduler moved in front of
-// the call, between it and the last label or jump, is the block's own. While the kernel runs, the
-// return address of the call finds the row (flow.c). Counted is thus what runs after optimisation,
-// as a GPU's counters do: a product and a sum that became one fma are one.
+// from each such call to the next, puts a label after the call, and appends the table
+// cusim_blocks: the label's address and the counts. Instructions that the scheduler moved before
+// the call, after the last label or jump, belong to the block. While the kernel runs, the
+// return address of the call finds the row (flow.c). So optimised code is counted,
+// as by a GPU's counters: a multiplication and an addition that became one fma count as one.
 #include "sim/cc/cc.h"
 
 #include <ctype.h>
@@ -25,7 +25,7 @@ typedef struct Row {
 typedef struct Pass {
   Text *out, table;
   Row row;    // of the last announced block
-  Row ahead;  // since the last label or jump: of the next block, if it is announced soon
+  Row ahead;  // since the last label or jump: belongs to the next block if it is announced soon
   bool fresh; // there was one since the announcement
   int rows;
 } Pass;
@@ -50,7 +50,7 @@ static bool is_one_of(const char *word, size_t length, const char *const *list) 
   return false;
 }
 
-// The kind of an operation by its name without prefix and type; CusimOps: none of ours.
+// The kind of an operation by its name without prefix and type; CusimOps if not counted.
 static int kind_of(const char *name, size_t length) {
   static const char *const adds[] = {"add", "sub", NULL}, *const muls[] = {"mul", "nmul", NULL};
   static const char *const specials[] = {"div", "sqrt", NULL};
@@ -65,7 +65,7 @@ static int kind_of(const char *name, size_t length) {
 
 static const char *const kCalls[] = {"bl", "b", NULL};
 
-// fadd s0, s1, s2; fadd v0.4s, v1.4s, v2.4s: the register says the type, and how many.
+// fadd s0, s1, s2; fadd v0.4s, v1.4s, v2.4s: the register gives the type and the number.
 static void count_instruction(Row *row, const Line *line) {
   int kind = *line->op == 'f' ? kind_of(line->op + 1, strlen(line->op + 1)) : CusimOps;
   if (kind == CusimOps || line->operands == line->end) return;
@@ -96,8 +96,8 @@ static int packed_count(const Line *line, int bytes) {
   return width / bytes;
 }
 
-// vaddss, mulsd, vfmadd231ss; vaddps counts what it adds: kernels that are counted are compiled
-// without vectorising, but some are written with vectors.
+// vaddss, mulsd, vfmadd231ss; vaddps counts each addition: counted kernels are compiled without
+// vectorising, but some are written with vectors.
 static void count_instruction(Row *row, const Line *line) {
   const char *name = line->op + (*line->op == 'v');
   size_t length = strlen(name);
@@ -123,7 +123,7 @@ static bool is_branch(const Line *line) {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-// A call of the C library's mathematics counts as one special operation, fma as what it is.
+// A call of a math function counts as one special operation, fma as fma.
 static void count_call(Row *row, const char *name, size_t length) {
   static const char *const specials[] = {
       "exp",   "exp2",  "expm1",     "log",  "log2", "log10",  "log1p",  "sqrt",  "cbrt", "sin",
@@ -154,7 +154,7 @@ static void print_row(Text *table, const Row *row, int number) {
   text_print(table, "\n\t.byte %d\n\t.balign 8\n", row->branches);
 }
 
-// A block begins: at a label, behind a jump. One that is not announced is part of the last that
+// A block begins at a label or after a jump. One that is not announced belongs to the last one that
 // was.
 static void settle(Pass *p) {
   add_row(&p->row, &p->ahead);

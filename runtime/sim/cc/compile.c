@@ -1,9 +1,9 @@
 // compile.c: CUDA C++ source -> kernel image, by the host's C++ compiler.
 //
 // In a private temporary folder: the source and its in-memory headers are written out, the compiler
-// preprocesses them behind cusim.h (preprocess.c), rewrite.c turns the result into C++, and the
-// compiler makes a shared object of it. A program that begins with the same includes as others goes
-// without the preprocessor (prefix.c). Programs are compiled side by side, and share nothing here.
+// preprocesses them after cusim.h (preprocess.c), rewrite.c turns the result into C++, and the
+// compiler builds a shared object. A program that begins with the same includes as others skips
+// the preprocessor (prefix.c). Programs are compiled concurrently, and share nothing here.
 #include "sim/cc/cc.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 // ---- running the compiler -----------------------------------------------------------------------
 
-// Its messages go to the log, as a program is to read them.
+// Its messages go to the log, edited for the program.
 bool compiler_run(const char *folder, Args *args, Text *log) {
   Text said = {0};
   int code = host_run(folder, args, &said, log);
@@ -21,12 +21,12 @@ bool compiler_run(const char *folder, Args *args, Text *log) {
   return code == 0;
 }
 
-// What becomes of kernels.ii. Marks of cusim.h in it tell of the compiler, whatever its name.
+// The build of kernels.ii. Marks of cusim.h in it identify the compiler, whatever its name.
 typedef struct Build {
   const CompileJob *job;
   const Args *compiler;
   const char *folder;
-  bool prefixed; // from prefix.c: compiled behind precompiled headers, or not at all
+  bool prefixed; // from prefix.c: compiled with precompiled headers, or not at all
   bool clang, fills_registers;
   Text *log;
 } Build;
@@ -40,8 +40,7 @@ static void read_marks(Build *build) {
   text_free(&text);
 }
 
-// NOTE: Clang (up to 14) announces no bytes that it moves by memcpy and its like, but calls these:
-// tsan_abi.c has them.
+// NOTE: Clang (up to 14) does not instrument memcpy and its like, but calls these: see tsan_abi.c.
 static const char moved_bytes[] = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset";
 
 static bool link_image(const Build *build) {
@@ -53,15 +52,15 @@ static bool link_image(const Build *build) {
   return compiler_run(build->folder, &args, build->log);
 }
 
-// Does a line of preprocessed text enter a file (1), come back to one (-1), or neither (0)?
+// 1 if a line of preprocessed text enters a file, -1 if it returns to one, else 0.
 static int line_enters(const char *line) {
   const char *end = strchr(line, '\n'), *flag = strstr(line, "\" ");
   if (strncmp(line, "# ", 2) != 0 || !end || !flag || flag > end) return 0;
   return flag[2] == '1' ? 1 : flag[2] == '2' ? -1 : 0;
 }
 
-// A file that the program includes before it says anything itself, as nngen's kernels do with one
-// and the same: from the line that enters it to the one that comes back. False: there is none.
+// Finds a file that the program includes before any other text, like the common header of nngen's
+// kernels: from the line that enters it to the one that returns. False if there is none.
 static bool find_first(const char *source, Token *file) {
   int depth = 0;
   *file = (Token){NULL, NULL};
@@ -75,9 +74,9 @@ static bool find_first(const char *source, Token *file) {
   return file->end;
 }
 
-// The text that kernels.ii begins with and other programs, too: libcusim's own headers, which end
-// where the preprocessor comes to the program's source, and the first file that this includes. The
-// rest is put behind *rest's text.
+// Splits off the beginning of kernels.ii that other programs share: libcusim's headers, which end
+// where the program's source begins, and the first file that it includes. The rest is appended to
+// *rest.
 static bool split_headers(const Text *kernels, Text *headers, Text *rest) {
   const char *source = strstr(kernels->data, "\n# 1 \"source.cu\"\n");
   Token first;
@@ -86,7 +85,7 @@ static bool split_headers(const Text *kernels, Text *headers, Text *rest) {
   text_append(headers, kernels->data, (size_t)(source - kernels->data));
   if (find_first(source, &first)) {
     text_append(headers, first.begin, (size_t)(first.end - first.begin));
-    const char *flag = strstr(first.end, "\" ") + 1; // of coming back to what was never left
+    const char *flag = strstr(first.end, "\" ") + 1; // a return to a file that was never left
     text_append(rest, first.end, (size_t)(flag - first.end));
     source = strchr(flag, '\n');
   }
@@ -94,7 +93,7 @@ static bool split_headers(const Text *kernels, Text *headers, Text *rest) {
   return !headers->failed && !rest->failed;
 }
 
-// kernels.ii, what it begins with precompiled. False: it is for the caller to compile.
+// Compiles kernels.ii with a precompiled beginning. False: the caller compiles it.
 static bool compile_precompiled(const char *folder, const Args *options, const char *const *last) {
   char path[kPath];
   Text kernels = {0}, headers = {0}, behind = {0}, rest = {0}, log = {0};
@@ -120,7 +119,7 @@ static bool compile_precompiled(const char *folder, const Args *options, const c
   return ok;
 }
 
-// kernels.ii by these options, and by `last`, which say what becomes of it.
+// Compiles kernels.ii with these options; `last` selects the output.
 static bool compile_kernels(const Build *build, const Args *options, const char *const *last) {
   if (!build->clang && compile_precompiled(build->folder, options, last)) return true;
   if (build->prefixed) return false;
@@ -139,7 +138,7 @@ static bool make_assembly(const Build *build, const Args *common) {
                                   "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
                                   "-fno-unroll-loops", "-fno-optimize-sibling-calls", NULL});
   if (!build->clang)
-    args_add(&args, "-fno-thread-jumps"); // what a warp accesses at once stays at one place
+    args_add(&args, "-fno-thread-jumps"); // so that accesses of a warp stay at one place
   Text before = {0}, after = {0};
   bool ok = compile_kernels(build, &args, last) &&
             folder_read_output(build->folder, "kernels.s", &before, build->log);
@@ -151,11 +150,11 @@ static bool make_assembly(const Build *build, const Args *common) {
   return ok;
 }
 
-// NOTE: the C library is not linked: the process has it, and to read its thousands of names takes
-// the linker a third of its time. Of libm, also in the process, a name alone would mean its oldest.
+// NOTE: the C library is not linked: the process has it, and reading its symbols takes a third of
+// the linking time. For libm, also in the process, a plain name would bind to its oldest version.
 // NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows. A
-// module's variables are its own: without -Bsymbolic the process's of the same name would be taken,
-// without -fno-gnu-unique those of the first module that instantiated the same template.
+// module's variables are private: without -Bsymbolic the process's variables of the same name would
+// be used, without -fno-gnu-unique those of the first module that instantiated the same template.
 static bool make_image(Build *build) {
   const CompileJob *job = build->job;
   Args args = *build->compiler;
@@ -163,7 +162,7 @@ static bool make_image(Build *build) {
   args_add_all(&args, (const char *[]){"-std=c++17",
                                   job->optimize,
                                   "-fexpensive-optimizations", // or multiply-adds do not contract
-                                  "-gdwarf-4", // which alone, or last, means -g2
+                                  "-gdwarf-4", // implies -g2, so it must precede -g1
                                   "-g1",
                                   "-march=native",
                                   "-fPIC",
@@ -184,10 +183,10 @@ static bool make_image(Build *build) {
                                   NULL});
   host_add_frames(&args);
   if (!build->clang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
-  if (build->fills_registers)                       // with what is NaN, or huge
+  if (build->fills_registers)                       // with NaN, or huge values
     args_add(&args, "-ftrivial-auto-var-init=pattern");
 #if defined(__x86_64__)
-  args_add(&args, "-mprefer-vector-width=512"); // where the host has it; else it changes nothing
+  args_add(&args, "-mprefer-vector-width=512"); // without effect if the host lacks it
   // NOTE: for AMD's processors GCC leaves sums of products uncontracted, which are faster so.
   if (!build->clang) args_add(&args, "--param=avoid-fma-max-bits=0");
 #endif
@@ -198,7 +197,7 @@ static bool make_image(Build *build) {
   if (job->checks & CusimTrace && build->clang)
     args_add_all(&args,
                  (const char *[]){moved_bytes, "-mllvm", "-tsan-distinguish-volatile=1", NULL});
-  else if (job->checks & CusimTrace && build->fills_registers) // GCC 11 and newer know it
+  else if (job->checks & CusimTrace && build->fills_registers) // supported by GCC 11 and newer
     args_add(&args, "--param=tsan-distinguish-volatile=1");
   if (job->checks == CusimTrace)
     args_add(&args, "-fsanitize=alignment"); // branches, not to be counted
@@ -223,7 +222,7 @@ static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
   return ok;
 }
 
-// What may go wrong here goes wrong, and says why, when all is done.
+// Errors are ignored here; the full compilation that follows reports them.
 static bool make_prefixed(const CompileJob *job, const Args *compiler, const char *folder) {
   Text text = {0}, log = {0};
   char path[kPath];
@@ -256,7 +255,7 @@ static nvrtcResult compile_in(const CompileJob *job, const char *folder, Text *i
   if (r != NVRTC_SUCCESS) return r;
   if (!folder_read_output(folder, "image.so", image, log)) return NVRTC_ERROR_INTERNAL_ERROR;
   if (!host_seal_image(image)) {
-    text_print(log, "libcusim: what %s made is no shared object\n", compiler.list[0]);
+    text_print(log, "libcusim: the output of %s is not a shared object\n", compiler.list[0]);
     return NVRTC_ERROR_INTERNAL_ERROR;
   }
   return NVRTC_SUCCESS;

@@ -1,7 +1,7 @@
-// declaration.c: the parts of a kernel's declaration, as far as tokens tell them.
+// declaration.c: parses a kernel's declaration by its tokens.
 #include "sim/cc/cc.h"
 
-// Past the > that closes the < at p; null: it is no bracket, but compares.
+// Past the > that matches the < at p; NULL if it is a comparison.
 static const char *skip_angles(const char *p) {
   int depth = 0;
   char before = 0;
@@ -21,14 +21,14 @@ static Token next_token(const char *p) {
   return token_at(token_skip_blank(p, ""));
 }
 
-// `template <class T>` from the word on; empty where no < follows it.
+// `template <class T>` from the word on; empty if no < follows.
 static Token template_header(const char *word) {
   Token open = next_token(token_at(word).end);
   const char *end = *open.begin == '<' ? skip_angles(open.begin) : NULL;
   return (Token){word, end ? end : word};
 }
 
-// Takes the brackets behind a marker of launch limits; returns what follows them.
+// Skips the brackets after a marker of launch limits.
 static const char *take_limits(Declaration *d, Token marker, Token *out) {
   const char *open = token_skip_blank(marker.end, "");
   *out = (Token){open, token_skip_brackets(open)};
@@ -42,7 +42,7 @@ bool declaration_is_attribute(Token t) {
   return token_is(t, "__attribute__") || token_is(t, "alignas");
 }
 
-// One word of the name, which may go on the one before it: ns::k.
+// A word of the name; goes_on: appended to the one before, as in ns::k.
 static void take_name(Declaration *d, Token word, bool goes_on) {
   d->path = (Token){goes_on ? d->path.begin : word.begin, word.end};
   d->last = word;
@@ -109,7 +109,7 @@ static const char *skip_default(const char *p) {
   return p;
 }
 
-// A pointer to a function takes no default arguments.
+// Drops the default arguments: a pointer to a function has none.
 void declaration_copy_params(Text *out, Token params) {
   const char *p = params.begin;
   for (int depth = 0; p < params.end;) {

@@ -1,6 +1,6 @@
 // kernels.c: the kernels of a program: how libcusim finds, limits and calls them.
 //
-// Behind each definition, instantiation and specialisation of a kernel a line is added, in its own
+// After each definition, instantiation and specialisation of a kernel a line is added, in its
 // namespace: the type cusim_kernel_N, which knows how to call it, and its launch limits. The table
 // at the end lists these. The limits of kernel templates, and of kernels declared before they are
 // defined, are functions, which the host compiler chooses as it chooses the kernel: by parameters.
@@ -89,7 +89,7 @@ static void print_own_limits(Text *out, const Declaration *d) {
   if (cluster) text_print(out, ")");
 }
 
-// Chosen when no function fits: of an overload without limits.
+// Chosen if no function fits: for an overload without limits.
 static void print_no_limits(Text *out, int n, const char *last) {
   text_print(out,
              " constexpr CusimLimits cusim_limits_%.*s(...) { return {}; }"
@@ -98,7 +98,7 @@ static void print_no_limits(Text *out, int n, const char *last) {
              n, last, n, last, n, last);
 }
 
-// A declaration may come again, and the definition may repeat its limits; definitions of templates
+// A declaration may be repeated, and the definition may repeat its limits; definitions of templates
 // with one name are overloads.
 static void print_limits_function(Kernels *kernels, const char *full, const Declaration *d,
                                   Text *out) {
@@ -135,7 +135,7 @@ static void print_limits(const Kernels *kernels, const char *full, const Declara
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-// A row of the table, but for the limits; d: the type that describes the kernel.
+// A row of the table, without the limits; d: the type that describes the kernel.
 static void print_row(Text *out, const char *name, const char *d) {
   text_print(out,
              "  {R\"cusim(%s)cusim\", (const void *)%s::symbol, %s::enter, %s::loop, %s::sizes, "
@@ -209,7 +209,8 @@ static const char *last_word(const char *name, size_t bytes) {
   return word;
 }
 
-// An expression may name a kernel through a using directive: then none may be found where it looks.
+// An expression may name a kernel through a using directive: then the scope it is looked up in has
+// none.
 static void print_global_limits(const Kernels *kernels, Text *out) {
   for (int i = 0; i < kernels->nlimited; i++) {
     const char *last = last_word(kernels->limited[i], strlen(kernels->limited[i]));

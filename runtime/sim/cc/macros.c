@@ -1,6 +1,6 @@
-// macros.c: names of macros in a program's own text, replaced without the preprocessor: kernels use
-// few, of the plain kind. Whatever is not plain is left to the preprocessor: directives but #line
-// and #pragma unroll, # and ## in a macro, names that it alone knows, a macro within itself.
+// macros.c: expands macros in a program's own text without the preprocessor: kernels use few simple
+// ones. Everything else is left to the preprocessor: directives except #line and #pragma unroll, #
+// and ## in a macro, names that only it defines, recursive macros.
 #include "sim/cc/cc.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 enum { kMaxParams = 16, kMaxDeep = 32 };
 
 typedef struct Macro {
-  Token name, params, body; // params: with their brackets; empty where it has none
+  Token name, params, body; // params: with their brackets; empty if none
 } Macro;
 
 struct Macros {
@@ -18,7 +18,7 @@ struct Macros {
   int count;
 };
 
-// What is being expanded: text goes to `out`; the macros around it must not come again.
+// An expansion in progress: text goes to `out`; the macros around it are not expanded again.
 typedef struct Expansion {
   const Macros *macros;
   Token active[kMaxDeep];
@@ -139,7 +139,7 @@ static bool substitute(Expansion *e, const Macro *macro, Token brackets, Text *o
   return true;
 }
 
-// Does its last word take what follows it for arguments?
+// True if its last word is a macro that takes arguments from the following text.
 static bool ends_open(const Expansion *e, Token text) {
   Token last = {text.begin, text.begin}, t = last;
   while ((t = token_at(token_skip_blank(t.end, ""))).begin < text.end && length(t)) last = t;
@@ -159,7 +159,7 @@ static bool expand_use(Expansion *e, const Macro *macro, Token use, Text *out) {
   if (ok && text.length) {
     e->active[e->depth++] = macro->name;
     Token body = {text.data, text.data + text.length};
-    text_append(out, " ", 1); // no word becomes one with its neighbour
+    text_append(out, " ", 1); // keeps words separate
     ok = !ends_open(e, body) && expand(e, body, out);
     text_append(out, " ", 1);
     e->depth--;
@@ -169,7 +169,7 @@ static bool expand_use(Expansion *e, const Macro *macro, Token use, Text *out) {
   return ok;
 }
 
-// A name: itself, or what its macro says, on as many lines. *end: behind it and its arguments.
+// Expands a name, on as many lines as it had. *end: after it and its arguments.
 static bool expand_name(Expansion *e, Token name, const char *text_end, Text *out,
                         const char **end) {
   const Macro *macro = find(e->macros, name);
@@ -206,7 +206,7 @@ static bool expand(Expansion *e, Token text, Text *out) {
 
 // ---- a program's text ---------------------------------------------------------------------------
 
-// A line that begins with #, `line` behind it: what the compiler is to read for it.
+// Copies a line that begins with #, for the compiler; `line` is after the #.
 static bool copy_directive(Token line, Text *out) {
   size_t n = (size_t)length(line);
   Token word = token_at(line.begin + strspn(line.begin, " \t"));
@@ -227,7 +227,7 @@ static bool copy_directive(Token line, Text *out) {
   return token_is(word, "pragma") && token_is(next, "unroll") && rest == line.end;
 }
 
-// Past the comment at p, which becomes a blank and its line breaks; null: it has no end.
+// Skips the comment at p, which becomes a blank and its line breaks; NULL if it does not end.
 static const char *skip_comment(const char *p, Text *out) {
   if (p[1] == '/') return p + strcspn(p, "\n");
   const char *close = strstr(p + 2, "*/");
@@ -236,7 +236,7 @@ static const char *skip_comment(const char *p, Text *out) {
   return close ? close + 2 : NULL;
 }
 
-// The lines before `own` are the includes with which it begins: they have been read.
+// The lines before `own` are the includes, which have been read.
 static const char *expand_at(Expansion *e, const char *p, const char *own, bool begins_line,
                              Text *out) {
   Token t = token_at(p);
@@ -253,7 +253,7 @@ static const char *expand_at(Expansion *e, const char *p, const char *own, bool 
 bool macros_expand(const Macros *macros, const char *source, const char *own, Text *out) {
   Expansion e = {.macros = macros};
   bool begins_line = true;
-  // Lines that go on, and # spelt otherwise.
+  // Continued lines, and other spellings of #.
   if (strstr(source, "\\\n") || strchr(source, '\r') || strstr(source, "%:")) return false;
   for (const char *p = source; p && *p;) {
     bool blank = isspace((unsigned char)*p) || (*p == '/' && (p[1] == '/' || p[1] == '*'));

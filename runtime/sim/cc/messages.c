@@ -1,6 +1,6 @@
-// messages.c: the host compiler's messages, as a program's log shows them. What follows from
-// libcusim's own ways is one line: an asm statement, which is reported wherever it was inlined, and
-// a name expression that names nothing, which the table of kernels uses again and again.
+// messages.c: the host compiler's messages for a program's log. Repeated consequences of libcusim's
+// implementation become one line: an asm statement, which is reported wherever it was inlined, and
+// a name expression without a match, which the table of kernels uses several times.
 #include "sim/cc/cc.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@ static bool begins(const char *line, const char *with) {
   return !strncmp(line, with, strlen(with));
 }
 
-// Where the line says an error is: "a.cu:3:17"; 0: it is none.
+// Length of the position in an error line, "a.cu:3:17"; 0 if none.
 static size_t place_length(const char *line, size_t length) {
   const char *marks[] = {": error: ", ": fatal error: "};
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
@@ -24,7 +24,7 @@ static bool contains(const char *line, size_t length, const char *word) {
   return memmem(line, length, word, strlen(word));
 }
 
-// A name expression stands in line 1 of a file of that name: without line and column.
+// A name expression is in line 1 of a file of that name: its line and column are dropped.
 static size_t without_numbers(const char *line, size_t place) {
   for (int i = 0; i < 2; i++) {
     while (place && isdigit((unsigned char)line[place - 1])) place--;
@@ -33,7 +33,7 @@ static size_t without_numbers(const char *line, size_t place) {
   return place;
 }
 
-// The one line that stands for many, unless the log has it.
+// Adds the line that replaces many, unless the log has it.
 static void say_once(const char *line, size_t place, size_t length, Text *log) {
   bool expression = begins(line, NAME_EXPRESSION);
   Text text = {0};
@@ -47,7 +47,7 @@ static void say_once(const char *line, size_t place, size_t length, Text *log) {
 }
 
 void messages_log(const char *messages, Text *log) {
-  Text before = {0}; // "In function ..", "inlined from ..": of the next error
+  Text before = {0}; // "In function ..", "inlined from ..": context of the next error
   bool dropped = false;
   for (const char *line = messages, *next; *line; line = next) {
     size_t length = strcspn(line, "\n");

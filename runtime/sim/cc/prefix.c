@@ -1,12 +1,12 @@
-// prefix.c: programs that begin with the same includes, as the kernels of nngen do. What these come
-// to, preprocessed and rewritten, is kept in the folder NNGEN_SIM_PRECOMPILED, with the macros that
-// they leave. Behind it a program's own text mostly needs no preprocessor (macros.c), which takes a
-// quarter of a small kernel's compilation.
+// prefix.c: caches the common includes at the beginning of programs, as of nngen's kernels:
+// preprocessed and rewritten, they are kept in the folder NNGEN_SIM_PRECOMPILED, with the macros
+// that they define. The program's own text then mostly needs no preprocessor (macros.c), which
+// takes a quarter of a small kernel's compilation.
 //
-// A kept file's name is a hash of all that the includes can reach: libcusim's headers, the
-// program's, its macros, options, and the compiler's file. A program is left to the preprocessor
-// where a header on disk could be meant by an include, and where it says more than includes and
-// plain text. What does not compile is compiled again whole, so that messages are of the whole.
+// A cached file's name is a hash of all that the includes can depend on: libcusim's headers, the
+// program's, its macros, options, and the compiler's file. The preprocessor is used
+// if an include could mean a header on disk, or if the program's text is not plain.
+// A program that fails to compile is compiled again as a whole, for correct messages.
 #include "sim/cc/cc.h"
 
 #include <fcntl.h>
@@ -25,10 +25,10 @@ typedef struct Prefix {
   int barriers; // in the text
 } Prefix;
 
-// ---- what a program begins with -----------------------------------------------------------------
+// ---- the beginning of a program -----------------------------------------------------------------
 
-// The first #include lines of a source, one below the other, without what stands between them: only
-// blank lines, comments and #line may. Returns where the program's own text begins.
+// The leading #include lines of a source, without the blank lines, comments and #line between them.
+// Returns the beginning of the program's own text.
 static const char *find_includes(const char *source, Text *includes) {
   const char *own = source;
   for (const char *line = source, *next; *line; line = next) {
@@ -46,7 +46,7 @@ static const char *find_includes(const char *source, Text *includes) {
   return own;
 }
 
-// Is there a file of that name where an include in quotes would look for it first?
+// True if a file of that name is where an include in quotes looks first.
 static bool is_shadowed(const CompileJob *job) {
   for (int i = 0; i < job->header_count; i++)
     if (access(job->header_names[i], F_OK) == 0) return true;
@@ -55,7 +55,7 @@ static bool is_shadowed(const CompileJob *job) {
   return false;
 }
 
-// Only what the key is made of decides what the includes come to.
+// True if the key covers everything that the includes depend on.
 static bool is_plain(const CompileJob *job) {
   for (const char *const *o = job->options; *o; o++)
     if (!strncmp(*o, "-I", 2) || !strncmp(*o, "-include", 8)) return false;
@@ -69,7 +69,7 @@ static uint64_t hash_word(uint64_t state, const char *word) {
 }
 
 static uint64_t hash_assets(void) {
-  static uint64_t known; // the same whichever thread writes it
+  static uint64_t known; // the same value from every thread
   uint64_t state = __atomic_load_n(&known, __ATOMIC_RELAXED);
   if (state) return state;
   state = kHashStart;
@@ -79,7 +79,7 @@ static uint64_t hash_assets(void) {
   return state;
 }
 
-// The file that the compiler's name means, its size and age: another compiler has others.
+// Hashes path, size and age of the compiler.
 static uint64_t hash_program(uint64_t state, const char *name) {
   const char *path = strchr(name, '/') ? "" : getenv("PATH");
   while (path) {
@@ -128,7 +128,7 @@ static bool read_file(const char *path, Prefix *prefix) {
   return ok && !prefix->text.failed && !prefix->macros.failed;
 }
 
-// Under a name of its own first: other processes may make the same file.
+// Under a temporary name first: other processes may write the same file.
 static void write_file(const char *path, const char *folder, const Prefix *prefix) {
   Text body = {0}, file = {0}, log = {0};
   char part[kPath + kFolder];
@@ -147,7 +147,7 @@ static void write_file(const char *path, const char *folder, const Prefix *prefi
 
 // ---- making it ----------------------------------------------------------------------------------
 
-// Every file that was read lies in the folder: markers name it as it was found there.
+// True if every file that was read is in the folder, by its line markers.
 static bool is_of_folder(const char *text) {
   return !strstr(text, "\n# 1 \"/") && !strstr(text, "\n# 1 \"..");
 }
@@ -172,8 +172,8 @@ static bool make(const CompileJob *job, const Args *compiler, const char *folder
   return ok;
 }
 
-// NOTE: the first program leaves an empty file, and only the second makes it: headers that are used
-// once, as those with a planted fault, are preprocessed once.
+// NOTE: the first program leaves an empty file, and only the second fills it: headers that are used
+// once, for example with a planted fault, are not cached.
 static bool find(const CompileJob *job, const Args *compiler, const char *folder,
                  const Text *includes, const char *path, Prefix *prefix) {
   if (read_file(path, prefix)) return true;
@@ -187,7 +187,7 @@ static bool find(const CompileJob *job, const Args *compiler, const char *folder
 
 // ---- the program --------------------------------------------------------------------------------
 
-// What is behind the includes, as rewriting would give it; then the list of kernels.
+// Appends the rewritten text after the includes, then the list of kernels.
 static bool add_own(const CompileJob *job, Prefix *prefix, const char *own, Text *out) {
   Text plain = {0};
   Macros *macros = macros_read(prefix->macros.data);

@@ -1,5 +1,5 @@
-// preprocess.c: a program's source and its headers, which are in memory, as files of a private
-// folder, and what the host's preprocessor makes of them, behind libcusim's own headers.
+// preprocess.c: writes a program's source and its in-memory headers to a private folder, and runs
+// the host's preprocessor on them, after libcusim's headers.
 #include "sim/cc/cc.h"
 
 #include <stdlib.h>

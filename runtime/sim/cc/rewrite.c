@@ -3,9 +3,9 @@
 // cusim.h turns the CUDA keywords that C++ lacks into marker words. One pass over the tokens
 //   - makes `__shared__` variables thread-local: one copy per OS thread, so one per block;
 //   - makes `extern __shared__ T x[]` a pointer to the block's dynamic shared memory;
-//   - has kernels.c note each `__global__` function and say what is to follow it;
-// and then comes the table `cusim_image` of the kernels. Lines stay where they are, so that the
-// compiler's messages and debug information name the source's own.
+// - has kernels.c note each `__global__` function and emit the text to follow it;
+// then the table `cusim_image` of the kernels follows. Lines stay in place, so that the
+// compiler's messages and debug information refer to the source.
 #include "sim/cc/cc.h"
 
 #include <stdlib.h>
@@ -16,15 +16,15 @@ enum { kMaxDepth = 256 };
 typedef struct Rewriter {
   Text *out;
   Token last;              // the token before the current one
-  const char *template;    // where the declaration began with `template`; else null
+  const char *template;    // `template` at the beginning of the declaration, or NULL
   bool elsewhere;          // it is `extern template`
-  Token bounds, registers, cluster; // launch limits that stand before `__global__`
+  Token bounds, registers, cluster; // launch limits before `__global__`
   int depth;               // open braces
   int namespaces;          // how many of them are namespaces (or extern "C")
   Token names[kMaxDepth];  // of the open namespaces; empty for unnamed ones and extern "C"
   int name_depth[kMaxDepth];
   Kernels *kernels;
-  Text after;      // what follows the kernel declaration
+  Text after;      // text to insert after the kernel declaration
   int after_depth; // the open braces around it
   int barriers;    // calls of __syncthreads
 } Rewriter;
@@ -91,9 +91,9 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
   return end;
 }
 
-// `__shared__ alignas(n)`: before all other words alignas may stand; behind one (`static`) it
-// becomes an attribute, and n must be a number. Used: never written, the variable would be folded
-// to zeros.
+// `__shared__ alignas(n)`: alignas may precede all other words; after one (`static`) it becomes an
+// attribute, and n must be a number. Used: otherwise a variable that is never written would be
+// folded to zeros.
 static const char *rewrite_shared(Rewriter *r, Token marker) {
   static const char words[] = "static thread_local __attribute__((used))";
   bool is_static = token_is(r->last, "static"),
@@ -111,7 +111,7 @@ static const char *rewrite_shared(Rewriter *r, Token marker) {
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-// Launch limits in front of `__global__`: drops them, but for their lines.
+// Launch limits before `__global__`: drops them, but keeps their line breaks.
 static const char *take_limits(Rewriter *r, Token marker) {
   const char *open = token_skip_blank(marker.end, "");
   Token brackets = {open, token_skip_brackets(open)};
@@ -148,8 +148,8 @@ static const char *rewrite_global(Rewriter *r, const char *p) {
   return d.end;
 }
 
-// `asm volatile("bar.sync 0;" ...)` inside a function -> a call that the compiler refuses where it
-// is not dropped as unused; without text it only keeps memory accesses apart, and stays.
+// `asm volatile("bar.sync 0;" ...)` inside a function -> a call that the compiler rejects unless it
+// is dropped as unused; with empty text it only separates memory accesses, and stays.
 static const char *rewrite_asm(Rewriter *r, Token t) {
   Token next = peek(r, t.end);
   while (token_is_name(next)) next = peek(r, next.end); // volatile, goto
@@ -172,9 +172,8 @@ static const char *number_barrier(Rewriter *r, Token t) {
   return close.end;
 }
 
-// `while (*flag == 0) {}` and `while (*flag == 0);` wait for another block: the others get its
-// turn. Behind } it may be the end of a `do` that computes, and stays; behind ; both are written
-// alike.
+// `while (*flag == 0) {}` and `while (*flag == 0);` wait for another block: inserts a yield. After
+// } it may be the end of a `do` loop, and stays; after ; both are written alike.
 static const char *rewrite_spin(Rewriter *r, Token t) {
   Token open = peek(r, t.end);
   if (*open.begin != '(' || !r->last.end || *r->last.begin == '}') return NULL;
@@ -211,7 +210,7 @@ static void follow_braces(Rewriter *r, Token t) {
   r->elsewhere = token_is(r->last, "extern");
 }
 
-// After `namespace` or `extern`: copies up to and with the opening brace, if there is one.
+// After `namespace` or `extern`: copies up to and including the opening brace, if any.
 static const char *try_namespace(Rewriter *r, Token t) {
   const char *p = t.end;
   Token name = {p, p}, next = peek(r, p);
@@ -230,7 +229,7 @@ static const char *try_namespace(Rewriter *r, Token t) {
   return next.end;
 }
 
-// A static variable outside functions: what a program may write by its name is no constant.
+// A static variable outside of functions: a program may write it by name, so it is no constant.
 static bool is_static_variable(const Rewriter *r, Token t) {
   if (!token_is(t, "static") || r->depth != r->namespaces) return false;
   for (Token next = peek(r, t.end); next.begin < next.end; next = peek(r, next.end)) {

@@ -33,7 +33,7 @@ static const char *skip_quoted(const char *p) {
   return *p == quote ? p + 1 : p;
 }
 
-// Blank space, comments and the preprocessor's line markers before the next token.
+// Skips blanks, comments and the preprocessor's line markers before the next token.
 const char *token_skip_blank(const char *p, const char *start) {
   for (;;) {
     if (isspace((unsigned char)*p))

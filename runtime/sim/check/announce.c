@@ -1,5 +1,5 @@
-// announce.c: accesses and operations that kernels and libcusim announce themselves, because the
-// compiler's instrumentation does not see them, or sees them in pieces.
+// announce.c: accesses and operations that kernels and libcusim report explicitly because the
+// compiler's instrumentation misses them or splits them.
 #include "sim/check/quick.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ void cusim_watch(const void *address, int bytes, int how) {
           how & CusimWrites, kind, __builtin_return_address(0));
 }
 
-// NOTE: local memory is the fiber's stack, where the simulator's own lies beside a variable.
+// NOTE: local memory is on the fiber's stack, next to the simulator's own data.
 void cusim_watch_local(const void *address, int bytes, int writes) {
   const unsigned char *at = address;
   if (!sim_settings()->address) return;

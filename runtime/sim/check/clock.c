@@ -1,10 +1,10 @@
 // clock.c: which memory accesses of a block are ordered, by vector clocks (NNGEN_SIM_CHECK=race).
 //
-// Each thread counts its own releases; a Clock says how far every thread's past is known. Arriving
-// at a barrier publishes the thread's knowledge there; leaving it takes what was published. After
-// a block barrier all threads share one Clock, so that joining them again is cheap; so are atomic
-// operations of one thread at one place, as long as no other thread comes there. Clocks share what
-// they hold of a warp: where threads come by one after the other, most know the same of most warps.
+// Each thread counts its own releases; a Clock holds the known count of every thread. Arriving
+// at a barrier publishes the thread's clock there; leaving it joins the published ones. After
+// a block barrier all threads share one Clock, so that joining again is cheap; likewise for atomic
+// operations of one thread at one place while no other thread uses it. Clocks share their parts
+// per warp, because threads that pass one after the other mostly know the same about most warps.
 // L. Lamport 1978; the representation follows C. Flanagan, S. Freund, "FastTrack", PLDI 2009.
 #include "sim/check/clock.h"
 
@@ -95,7 +95,7 @@ static void join(struct Clock *into, const struct Clock *from) {
   into->last = -1;
 }
 
-// Adds `from` to what the thread knows, in a copy of its own: `from` may still grow.
+// Joins `from` into a private copy of the thread's clock: `from` may still grow.
 static void learn(Block *block, const struct Clock *from, int thread) {
   struct Clock *mine = block->known[thread];
   block->learned[thread] = true;
@@ -137,7 +137,7 @@ void clock_pass(Block *block, struct Clock **place, int thread) {
 
 void clock_take(Block *block, struct Clock *from, int thread) {
   if (!sim_settings()->race || !from) return;
-  // Its last release has come there, and it has learned nothing since: `from` knows all it knows.
+  // Its last release is in `from` and it has joined nothing since: `from` includes its clock.
   if (!block->learned[thread] && clock_count(from, thread) + 1 == block->own[thread]) {
     block->learned[thread] = true;
     keep(&block->known[thread], from);

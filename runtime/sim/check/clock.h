@@ -1,4 +1,4 @@
-// clock.h: what a thread knows of the others (clock.c).
+// clock.h: vector clocks: a thread's knowledge of the others (clock.c).
 #ifndef CUSIM_CLOCK_H
 #define CUSIM_CLOCK_H
 
@@ -8,18 +8,18 @@ typedef int32_t Four __attribute__((vector_size(16))); // counts of releases: ne
 
 enum { kFours = kWarpLanes / 4 };
 
-typedef struct Part { // what is known of a warp's threads; shared parts are not changed
+typedef struct Part { // the clocks of a warp's threads; shared parts are immutable
   int refs;
   Four at[kFours];
 } Part;
 
 struct Clock {
   int refs;
-  int last;        // the thread that published here last, if nothing else came since; else -1
-  uint64_t id;     // of what it holds: another when it has grown
-  uint64_t joined; // id of what was joined last: joining it again adds nothing; 0: none
+  int last;        // the thread that published here last, if nothing was joined since; else -1
+  uint64_t id;     // of the contents; changes when they grow
+  uint64_t joined; // id of what was joined last, or 0: joining it again adds nothing
   int warps;
-  Part *parts[]; // of each warp; null: nothing
+  Part *parts[]; // per warp, or NULL
 };
 
 static inline uint32_t clock_count(const struct Clock *clock, int thread) {

@@ -1,11 +1,11 @@
-// coalesce.c: how the accesses of a warp fall on memory: 32-byte sectors of global memory, banks of
+// coalesce.c: memory coalescing of warps: 32-byte sectors of global memory, banks of
 // shared memory (NNGEN_SIM_COUNT=1).
 //
-// A request is what the lanes of a warp access at one place in the code for the n-th time. Lanes
+// A request is the n-th access of a warp's lanes at one place in the code. Lanes
 // run one after the other, so requests are collected per (warp, place) until every live lane has
-// come by, or the block ends. A shared-memory request takes as many wavefronts as the fullest of
-// the 32 four-byte banks has distinct words; accesses of 8 and 16 bytes go by half and quarter
-// warps.
+// passed, or the block ends. A shared-memory request takes as many wavefronts as the fullest of
+// the 32 four-byte banks has distinct words; accesses of 8 and 16 bytes are split into half and
+// quarter warps.
 #include "sim/check/check.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 enum { kSites = 1024, kBanks = 32, kSector = 32 };
 
 typedef struct Request {
-  unsigned lanes; // that have come
+  unsigned lanes; // lanes that have passed
   int bytes;      // per lane
   uintptr_t address[kWarpLanes];
 } Request;
@@ -54,7 +54,7 @@ static int sectors(const Request *r) {
   int n = 0;
   for (int l = 0; l < kWarpLanes; l++)
     if (r->lanes >> l & 1) list[n++] = r->address[l] / kSector;
-  return distinct(list, n); // an aligned access lies in one sector
+  return distinct(list, n); // an aligned access is in one sector
 }
 
 // Wavefronts of the lanes [from, to): the most distinct words in one bank.
@@ -118,7 +118,7 @@ static Site *find(int warp, const void *pc, bool shared) {
     site->shared = shared;
     return site;
   }
-  return NULL; // the table is full: what follows is not counted
+  return NULL; // the table is full: the rest is not counted
 }
 
 static Request *request_of(Site *site, unsigned number) {

@@ -1,8 +1,8 @@
-// divide.c: the integer division that a host processor refuses, but a GPU does not: INT_MIN / -1.
+// divide.c: the integer division that traps on the host's processor but not on a GPU: INT_MIN / -1.
 //
-// A GPU divides magnitudes: the quotient 2^31 keeps its bits, which read INT_MIN, and the remainder
-// is 0; of 64 bits likewise. x86 raises SIGFPE, as it does for a divisor of 0. The signal's handler
-// has the instruction read here, given that result and stepped over. aarch64's sdiv needs no help.
+// A GPU divides magnitudes: the quotient 2^31 has the bits of INT_MIN, and the remainder
+// is 0; likewise for 64 bits. x86 raises SIGFPE, as for a divisor of 0. The signal handler
+// decodes the instruction, sets its result and skips it. aarch64's sdiv does not trap.
 #include "sim/check/check.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// fault.c: a kernel did something wrong: says what, where and who, and ends its launch.
+// fault.c: reports a kernel's fault (what, where, which thread) and ends its launch.
 //
 // Faults come from checks (fault_raise) and from the host's signals (signals.c). The launch then
 // carries the driver's error code, which the next synchronising call returns.
@@ -24,16 +24,16 @@ static void fault_give_up(void) {
 
 // ---- source lines -------------------------------------------------------------------------------
 
-// Whether a place is inside what kernels stand on, not in the kernel's own source, or has no line,
-// as instructions have none that the compiler merged from several.
+// True if a place is inside of device headers instead of the kernel's source, or has no line
+// (instructions that the compiler merged).
 static bool is_plumbing(const char *place) {
   return strstr(place, "device/cusim") || strstr(place, "lib/prim_sim") || strstr(place, ":?") ||
          strstr(place, "??");
 }
 
-// Asks binutils for the line: of the functions inlined there, the innermost that is not plumbing;
-// where there is none, that of the instructions before, of which kBack bytes hold a few.
-// Only while a report is written; the compiler brought binutils along.
+// Queries binutils for the source line: of the inlined functions, the innermost that is not
+// plumbing; if none, of the instructions before (kBack bytes). Only for reports; binutils come with
+// the compiler.
 static bool ask_addr2line(const struct CUmod_st *module, uintptr_t offset, char *text,
                           size_t size) {
   enum { kBack = 24 };

@@ -1,10 +1,10 @@
-// first_read.c: the plain reads with which loops that compare and swap begin.
+// first_read.c: recognises the initial plain load of a compare-and-swap loop.
 //
-// A loop that goes on only while its value would win (a maximum of floats, a hash table's insert)
-// ends without a swap in most threads: their read races with the others' swaps, and a stale value
-// costs nothing. What the read is for, its thread does not show; but a thread that does swap has
-// come by the same read before. So a read counts as such where some thread swapped next, or where
-// one on the same line did: the compiler makes copies of a loop.
+// A loop that continues only while its value would win (a maximum of floats, a hash table's insert)
+// ends without a swap in most threads: their read races with the others' swaps, but a stale value
+// is harmless. Such a thread does not show what its read is for; but a thread that does swap has
+// executed the same read. So a read is taken for such a load if some thread swapped next, or one
+// on the same line did (the compiler copies loops).
 #include "sim/check/shadow.h"
 
 #include <string.h>

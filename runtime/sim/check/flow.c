@@ -1,12 +1,12 @@
-// flow.c: what runs between a kernel's memory accesses, counted (NNGEN_SIM_COUNT=1): floating-point
-// operations, and branches at which the lanes of a warp part.
+// flow.c: counts floating-point operations and divergent branches between a kernel's memory
+// accesses (NNGEN_SIM_COUNT=1).
 //
-// The compiler announces each basic block by a call (assembly.c); its row says which operations it
-// holds. A branch is the n-th passage of a warp's lanes through one block that ends in a
-// conditional jump; it diverges when the blocks that its lanes enter next differ. Lanes run one
-// after the other, so passages are kept per (warp, block) until every live lane has gone on. The
-// blocks of a function that is called in between are none of the caller's: each thread keeps a step
-// per call, which its frame's address tells apart.
+// The compiler announces each basic block by a call (assembly.c); its row has the block's
+// operations. A branch is the n-th passage of a warp's lanes through a block that ends in a
+// conditional jump; it diverges if its lanes enter different blocks next. Lanes run one
+// after the other, so passages are kept per (warp, block) until every live lane has continued.
+// Blocks of called functions do not count for the caller: each thread keeps a step
+// per call, identified by the frame's address.
 #include "sim/check/check.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ typedef struct Path { // of a thread, outermost function first
 
 typedef struct Flow { // of one OS thread
   const struct CUmod_st *module;
-  uint64_t serial; // the module's: another may come to lie at its address
+  uint64_t serial; // of the module: another may be loaded at its address
   size_t ntrails;
   uint64_t *runs; // of each block of the module
   Trail *trails;  // by warp, then by block that branches
@@ -146,7 +146,7 @@ static void retire(Trail *trail, unsigned live) {
   memmove(trail->passages, trail->passages + done, (size_t)trail->count * sizeof *trail->passages);
 }
 
-// The thread goes on from a branch into the block at pc.
+// The thread continues from a branch into the block at pc.
 static void go_on(Flow *flow, const Fiber *fiber, const Step *step, const void *pc) {
   unsigned thread = fiber->self.linear;
   Trail *trail = step->trail;
@@ -166,7 +166,7 @@ static Step pass(Flow *flow, unsigned thread, int branch, uintptr_t frame) {
   return (Step){trail, trail->passed[thread % kWarpLanes]++, frame};
 }
 
-// Room for one more step. Without memory a branch is not counted, and the launch fails.
+// Grows the path by one step. Out of memory: the branch is not counted, and the launch fails.
 static bool path_grows(Path *path, const Block *block) {
   if (path->depth < path->room) return true;
   int room = 2 * path->room + 4;
@@ -180,7 +180,7 @@ static bool path_grows(Path *path, const Block *block) {
   return true;
 }
 
-// ---- what compiled kernels call -----------------------------------------------------------------
+// ---- called by compiled kernels -----------------------------------------------------------------
 
 __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void);
 __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void) {
@@ -191,10 +191,10 @@ __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void) {
   int index = find(flow, pc);
   if (index < 0) return;
   flow->runs[index]++;
-  if (fiber->block->working) return; // one lane for all of its warp: no path of its own
+  if (fiber->block->working) return; // one lane works for its whole warp: no path of its own
   uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
   Path *path = &flow->paths[fiber->self.linear];
-  // Branches of this function, and of those that have returned, went on to this block.
+  // Branches of this function, and of functions that have returned, continue at this block.
   while (path->depth && path->steps[path->depth - 1].frame <= frame)
     go_on(flow, fiber, &path->steps[--path->depth], pc);
   int branch = flow->module->blocks[index].branch;

@@ -1,5 +1,5 @@
-// heap.c: memory that kernels take with malloc and new. It outlives its launch, as on a GPU. It is
-// kept in a tree of ranges, which finds accesses beside a piece, and to one that has been freed.
+// heap.c: memory that kernels allocate with malloc and new. It outlives its launch, as on a GPU. A
+// tree of ranges detects accesses next to a piece, and to a freed one.
 #include "sim/check/check.h"
 
 #include <pthread.h>

@@ -1,11 +1,11 @@
-// names.c: the layer of a launch and its tensors, for reports and for the check that a kernel stays
-// inside its own tensors where many lie in one allocation.
+// names.c: a launch's layer and tensors, for reports and for the check that a kernel stays inside
+// of its tensors if many share an allocation.
 #include "sim/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct LaunchNames { // shared by the copies of a launch; behind the tensors, the text
+struct LaunchNames { // shared by the copies of a launch; the tensors, then the text
   int refs;
   const char *layer;
   int count;

@@ -1,10 +1,10 @@
-// passed.c: reads that a warp's lanes have made before they met in a shuffle, vote, match or the
+// passed.c: reads of a warp's lanes before a shuffle, vote, match or the
 // like (NNGEN_SIM_CHECK=race).
 //
-// Such a meeting does not order memory: what a lane wrote before, the others may not read behind it
-// without __syncwarp. But it waits for all lanes of its mask, and each has read by then what it
-// read before: a write behind the meeting comes after those reads. NVIDIA's cooperative groups and
-// many reductions stand on that. Like clock.c, for the lanes of one warp and for reads alone.
+// Such a collective does not order memory: a lane's earlier writes may not be read after it
+// without __syncwarp. But it waits for all lanes of its mask, whose earlier reads are then
+// complete: a write after the collective comes after those reads. NVIDIA's cooperative groups and
+// many reductions rely on that. Like clock.c, for the lanes of one warp and for reads only.
 #include "sim/check/check.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void passed_forget(Block *block) {
   }
 }
 
-// What any of the lanes knows.
+// Joins what any of the lanes knows.
 static void join(const Passed *p, unsigned lanes, uint32_t *until) {
   memset(until, 0, sizeof p->until[0]);
   for (; lanes; lanes &= lanes - 1) {
@@ -37,7 +37,7 @@ void passed_meet(Block *block, int warp, unsigned lanes) {
   Passed *p = block->passed[warp];
   if (!p) p = block->passed[warp] = calloc(1, sizeof *p);
   if (!p) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for the race detector");
-  if (lanes != ~0u) join(p, lanes, until); // all know no more than their own clocks
+  if (lanes != ~0u) join(p, lanes, until); // all know only their own clocks
   for (unsigned rest = lanes; rest; rest &= rest - 1) {
     int lane = __builtin_ctz(rest);
     until[lane] = own[lane]++;

@@ -1,5 +1,4 @@
-// quick.h: the short ways of an access that nothing is to be said of. All others go to
-// trace_access.
+// quick.h: fast paths for accesses without anything to report. All others go to trace_access.
 #ifndef CUSIM_QUICK_H
 #define CUSIM_QUICK_H
 
@@ -10,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-// The words of an Access behind its pc, of a plain one.
+// The words of a plain Access after its pc.
 typedef struct AccessWords {
   uint64_t when; // block, clock
   uint64_t what; // atomics, thread, bytes, none of the bits behind
@@ -19,9 +18,9 @@ typedef struct AccessWords {
 _Static_assert(sizeof(Access) == sizeof(void *) + sizeof(AccessWords), "pc, then the words");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "shifts stand for fields");
 
-// The thread's access to these bytes was remembered, and it published nothing since: whoever came
-// between has been looked at. Else nothing at the cell is out of order, and it is remembered now.
-// False: something is, perhaps.
+// True if the thread's access to these bytes is recorded already and it published nothing since
+// (later accesses of others have been checked against it), or if nothing at the cell is unordered,
+// and it is recorded now. False: the slow path decides.
 static inline __attribute__((always_inline)) bool cell_quick(Cell *cell, AccessWords now,
                                                              int thread, bool writes,
                                                              const Block *block, const void *pc) {
@@ -70,8 +69,8 @@ static inline unsigned quick_checks(const Launch *launch) {
          (settings->address && launch->names ? QuickNames : 0);
 }
 
-// The bytes, of one allocation, have been written: those of an aligned access lie in one byte of
-// bits, or are two of these.
+// True if the bytes, of one allocation, have been written. The bits of an aligned access are in one
+// byte, or are two bytes.
 static inline bool is_written(const Allocation *a, uintptr_t address, int bytes) {
   if (!a->written) return true;
   size_t offset = address - a->begin;
@@ -82,13 +81,13 @@ static inline bool is_written(const Allocation *a, uintptr_t address, int bytes)
   return (*at & bits) == bits;
 }
 
-// Of the thread alone: its stack, and what shows it its built-in variables.
+// True for memory private to the thread: its stack, and its built-in variables.
 static inline bool is_own(const Fiber *fiber, uintptr_t address) {
   return address - (uintptr_t)fiber->stack < fiber->stack_bytes ||
          address == (uintptr_t)&cusim_self || address - (uintptr_t)fiber < sizeof *fiber;
 }
 
-// The page of an access that lies in the allocation.
+// The page of an access inside of the allocation.
 static inline void page_lies_in(const Allocation *a, uintptr_t address) {
   uintptr_t base = address & ~(uintptr_t)(kPageBytes - 1);
   RecentPage *page = &race_shadow.recent[base / kPageBytes % kRecentPages];
@@ -98,7 +97,7 @@ static inline void page_lies_in(const Allocation *a, uintptr_t address) {
   page->changes = __atomic_load_n(&memory_changes, __ATOMIC_RELAXED);
 }
 
-// In shared memory of its block, all of it the kernel's own.
+// True inside of the block's shared memory that belongs to the kernel.
 static inline bool is_own_shared(const Worker *worker, const Fiber *fiber, uintptr_t address,
                                  int bytes) {
   uintptr_t end = address + (uintptr_t)bytes, begin = (uintptr_t)worker->tls_shared;
@@ -108,9 +107,9 @@ static inline bool is_own_shared(const Worker *worker, const Fiber *fiber, uintp
          !fiber->block->launch->function->module->nguards;
 }
 
-// A plain access that has nothing to be said of. False: it is to be looked at. NOTE: what is not
-// optimized mostly reads its own stack. Bytes are a power of two; a division would take longer than
-// all the rest.
+// True for a plain access without anything to report; false: the slow path decides. NOTE:
+// unoptimised code mostly reads its own stack. Bytes are a power of two; a division would cost more
+// than all the rest.
 static inline bool access_quick(uintptr_t address, int bytes, bool writes, const void *pc) {
   Worker *worker = sim_worker;
   if (worker->nsuspects || address & (unsigned)(bytes - 1)) return false;
@@ -142,8 +141,8 @@ static inline bool is_page_written(const uint8_t *written, unsigned offset, int 
   return (*at & bits) == bits;
 }
 
-// The page of an aligned access, if it was found lately, lies in one allocation, and nothing but
-// races is to be looked for; else null.
+// The page of an aligned access, if it was found recently, is in one allocation, and only races are
+// checked; else NULL.
 static inline __attribute__((always_inline)) const RecentPage *
 page_of(uintptr_t address, int bytes) {
   const Worker *worker = sim_worker;

@@ -1,4 +1,4 @@
-// race.c: races: two accesses to one place, not both reads or both atomic, that nothing orders
+// race.c: data races: two unordered accesses to one place, not both reads or both atomic
 // (NNGEN_SIM_CHECK=race).
 #include "sim/check/shadow.h"
 
@@ -24,8 +24,8 @@ typedef struct Page {
 Shadow race_shadow;
 static Page *pages[kTable];
 
-// Cells of one more page, all empty. They come from pieces that the host may map as one page each:
-// threads that lie side by side touch cells that lie far apart.
+// Allocates cells of one more page, all empty. They are carved from pieces that the host may map as
+// huge pages: neighbouring threads touch cells that are far apart.
 static Cell *new_cells(void) {
   static char *next, *end;
   enum { kBytes = kPageCells * sizeof(Cell) };
@@ -112,8 +112,8 @@ static void report_race(const Access *old, bool old_writes, const Access *now, b
               old_writes ? "write" : "read", whose, old->thread, there, where);
 }
 
-// Stores of one value to one place are no error: one of them lands, whichever. What a store writes
-// is known when its thread does the next thing: then the place must hold what the other store left.
+// Concurrent stores of the same value are allowed. A store's value is known at its thread's next
+// operation: then the place must still hold the other store's value.
 static void suspect(const Access *old, const Access *now, uintptr_t address, bool shared) {
   Worker *worker = sim_worker;
   if (worker->nsuspects == kSuspects) report_race(old, true, now, true, address, shared);
@@ -134,7 +134,7 @@ void trace_settle_slowly(Worker *worker) {
   }
 }
 
-// ---- a loop that compares and swaps -------------------------------------------------------------
+// ---- compare-and-swap loops ---------------------------------------------------------------------
 
 void trace_early(Fiber *fiber) {
   EarlyRead e = fiber->early;
@@ -164,7 +164,7 @@ static bool is_early_read(Fiber *fiber, const Cell *cell, const Access *now, Acc
   return true;
 }
 
-// Field by field: what was just stored in pieces is slow to load as a whole.
+// Field by field: loading as a whole what was just stored in pieces is slow.
 static inline void record(Access *slot, const Access *now, uint8_t bytes) {
   slot->pc = now->pc;
   slot->block = now->block;
@@ -203,7 +203,7 @@ static Access access_of(const OtherRead *other) {
                   .atomic = other->atomic};
 }
 
-// The read before the last one, and a write that is perhaps not ordered with it.
+// Checks the read before the last one against a write that may be unordered with it.
 static __attribute__((noinline)) void after_other(const Fiber *fiber, const Cell *cell,
                                                   const Access *now, AccessKind kind,
                                                   uintptr_t address, bool shared) {
@@ -279,13 +279,13 @@ static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, con
   }
 }
 
-// Where atomic operations at an address publish what their threads know, and take it.
+// The clock of atomic operations at an address: threads publish theirs there, and join it.
 static struct Clock **atomic_clock(Block *block, uintptr_t address) {
   return &block->atomics[address / kCellBytes * 0x9e3779b1u % kAtomicClocks];
 }
 
-// PTX's volatile is a relaxed atomic. Of shared memory it is what warps once used in place of
-// __syncwarp, which is an error: there it is a plain access.
+// PTX's volatile is a relaxed atomic, except for shared memory, where it once replaced __syncwarp,
+// which is an error: there it is a plain access.
 static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                          const void *pc, bool shared) {
   if (kind == AccessVolatile) kind = shared ? AccessPlain : AccessAtomic;

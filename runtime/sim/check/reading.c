@@ -1,9 +1,9 @@
-// reading.c: shared memory that products of warp groups read while they are under way, of kernels
-// from PTX (NNGEN_SIM_CHECK=race). libcusim makes a product where it stands; a GPU reads its
+// reading.c: shared memory that wgmma reads while in flight, for kernels
+// from PTX (NNGEN_SIM_CHECK=race). libcusim executes a wgmma at once; a GPU reads its
 // operands up to the wait.
 //
-// NOTE: it is over for whoever is ordered behind the wait of one thread of its warp group: a GPU's
-// warps end a product together, and CUTLASS gives a stage back by one thread of each warp group.
+// NOTE: it ends for every thread that is ordered after the wait of one thread of its warp group: on
+// a GPU the warps end together, and CUTLASS releases a stage by one thread of each warp group.
 #include "sim/check/clock.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ typedef struct Wait { // groups up to `done` were waited for, first at the threa
 } Wait;
 
 typedef struct Unit { // of shared memory
-  unsigned group[kGroups]; // which reads it, by warp group: commit groups from 1 on; 0: none
+  unsigned group[kGroups]; // commit group (from 1 on) that reads it, by warp group; or 0
 } Unit;
 
 typedef struct Readings { // of a block
@@ -37,7 +37,7 @@ static Block *owner(Block *block, uintptr_t address) {
   return block;
 }
 
-// Where the unit lies; or null: not in the block's shared memory.
+// The unit at the address, or NULL if not in the block's shared memory.
 static Unit *unit_of(const Block *block, uintptr_t address) {
   size_t at = address - (uintptr_t)block->place.smem;
   return at < block->place.smem_bytes ? &block->readings->units[at / kUnit] : NULL;
@@ -67,7 +67,7 @@ void cusim_product_waited(void) {
       (Wait){fiber->self.product_done, fiber->block->own[thread]};
 }
 
-// The thread has waited for the group, and this one is ordered behind.
+// True if the thread has waited for the group and `now` is ordered after that.
 static bool is_behind(const Block *block, int thread, unsigned group, const Fiber *now) {
   const Readings *r = block->readings;
   unsigned end = r->nwaits[thread], first = end > kWaits ? end - kWaits : 0;
@@ -94,7 +94,7 @@ static void check_unit(const Block *block, const Fiber *now, uintptr_t address, 
     if (!is_done(block, g, unit->group[g], now))
       fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
                   "%s shared memory at %p, which a product of warp group %d reads: this is "
-                  "not ordered behind its wgmma.wait_group",
+                  "not ordered after its wgmma.wait_group",
                   later ? "a copy into" : "write of", (void *)address, g);
     unit->group[g] = 0;
   }

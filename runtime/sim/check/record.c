@@ -1,13 +1,13 @@
-// record.c: what every launch changed in device memory, written to a file (NNGEN_SIM_RECORD=FILE);
-// and compared with such a file, byte by byte (NNGEN_SIM_COMPARE=FILE). So two ways to run the same
-// kernels, C++ and PTX, are held to each other: after a comparison memory is made what it was in
-// the recorded run, so that each kernel is judged by itself. A line per launch on stderr.
+// record.c: writes the changes of every launch in device memory to a file (NNGEN_SIM_RECORD=FILE),
+// or compares them with such a file, byte by byte (NNGEN_SIM_COMPARE=FILE). So two ways to run the
+// same kernels, C++ and PTX, are compared: after a comparison memory is set to the recorded state,
+// so that each kernel is judged by itself. A line per launch on stderr.
 #include "sim/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { kPiece = 256 }; // bytes that are compared, and written, together
+enum { kPiece = 256 }; // bytes that are compared, and written, at once
 
 typedef struct Before { // an allocation before the launch
   const Allocation *a;
@@ -88,8 +88,8 @@ static Before *find(int serial) {
   return NULL;
 }
 
-// The recorded launch's changes into what was there before it; false: the file ends, or does not
-// fit.
+// Applies the recorded launch's changes to the memory before it; false: the file ends, or does not
+// match.
 static bool apply_changes(void) {
   Piece piece;
   while (fread(&piece, sizeof piece, 1, record.file) == 1) {

@@ -1,6 +1,5 @@
-// shadow.h: what the race check remembers of memory. A cell per 4 bytes holds the last write, the
-// last read, and one read more that another thread made before that: who, when (clock.c), from
-// where.
+// shadow.h: the race check's shadow memory. A cell per 4 bytes holds the last write, the last read,
+// and one earlier read of another thread: who, when (clock.c), from where.
 #ifndef CUSIM_SHADOW_H
 #define CUSIM_SHADOW_H
 
@@ -11,8 +10,8 @@
 
 #pragma GCC visibility push(hidden)
 
-// A read before the last one, by another thread, that is not ordered with it: a write may be
-// ordered with the last one alone.
+// An earlier read by another thread that is not ordered before the last one: a write may be ordered
+// after the last one only.
 typedef struct OtherRead {
   uint64_t pc : 48, thread : 10, bytes : 4, atomic : 1;
   uint64_t outside : 1; // of another block than the read that followed it
@@ -37,8 +36,8 @@ typedef struct RecentPage {
   const uint8_t *written; // the page's bits then, or null: not looked for
 } RecentPage;
 
-// Used by one worker at a time: race checking runs the blocks one by one, but those of a
-// cooperative launch, which take turns (race_lock).
+// Used by one worker at a time: with race checking blocks run one by one; those of a cooperative
+// launch alternate (race_lock).
 typedef struct Shadow {
   uint32_t block_serial, launch_serial; // of the running block; of the launch's first
   uint32_t atomics;                     // operations so far
@@ -56,33 +55,34 @@ static inline Cell *cell_of(uintptr_t address) {
   return &cells[(address - base) / kCellBytes];
 }
 
-// Blocks are ordered by nothing but atomics: the earlier block did one after its access, and the
-// running one did one after that. (An over-approximation: it forgives, it does not accuse.)
+// Only atomics order blocks: true if the earlier block did one after its access and the running one
+// did one after that. (An over-approximation: misses races, reports no false ones.)
 static inline bool ordered_by_atomics(const Access *earlier, const Block *block) {
   return race_shadow.atomics > earlier->atomics && block->last_atomic > earlier->atomics;
 }
 
-// Plain reads with which loops that compare and swap begin (first_read.c), by their code address.
+// Code addresses of initial plain loads of compare-and-swap loops (first_read.c).
 void first_read_add(const void *pc);
 bool first_read_known(const void *pc);
 bool first_read_is(const void *pc); // known, or on the line of one that is; slow
 
-// NOTE: an access is announced before it is made, and other threads may run between: what other
-// blocks did until the thread's next step, it may have seen.
+// NOTE: an access is reported before it is made, and other threads may run in between: the thread
+// may see what other blocks did until its next step.
 static inline void race_atomic_done(Block *block, unsigned thread) {
   block->last_atomic = ++race_shadow.atomics;
   block->atomic_open[thread] = false;
 }
 
-// Of accesses to the same cell, not both atomic; the later one by a thread of this block.
+// True if unordered, for accesses to the same cell, not both atomic; the later one by a thread of
+// this block.
 static inline bool unordered(const Access *old, int thread, const Block *block, bool shared) {
   if (old->block < race_shadow.launch_serial) return false;
   if (old->block == block->serial) return !clock_ordered(block, old->thread, old->clock, thread);
   return !shared && !ordered_by_atomics(old, block);
 }
 
-// NOTE: whether another block's read whose clock alone is known is ordered, nothing tells: the last
-// read is of a later block then, and is looked at.
+// NOTE: of another block's read only the clock is known, not whether it is ordered: then the last
+// read is of a later block, and is checked.
 static inline bool other_unordered(const OtherRead *old, int thread, const Block *block,
                                    bool shared) {
   if (old->block < race_shadow.launch_serial) return false;
@@ -92,7 +92,7 @@ static inline bool other_unordered(const OtherRead *old, int thread, const Block
          !(race_shadow.atomics > old->when && block->last_atomic > old->when);
 }
 
-// Of another launch, or the thread's own.
+// True if of another launch, or the thread's own.
 static inline bool is_past(const Access *old, const Block *block, int thread) {
   return old->block < race_shadow.launch_serial ||
          (old->block == block->serial && old->thread == thread);
@@ -102,9 +102,9 @@ static inline bool is_elsewhere(int a, int b) { // in another warp
   return a / kWarpLanes != b / kWarpLanes;
 }
 
-// The thread reads: what another one read last is kept, unless the read kept by now will do. It
-// does not where it is ordered with this one, or where its thread is in this warp and the last one
-// is not: warps are more seldom ordered than lanes.
+// On a read: keeps the other thread's last read, unless the read kept already is better: it is not
+// ordered with this one, and its thread is in another warp while the last one's is not (warps are
+// ordered more seldom than lanes).
 static inline __attribute__((always_inline)) void keep_other(Cell *cell, int thread,
                                                              const Block *block, bool shared) {
   const Access *last = &cell->read;

@@ -1,6 +1,6 @@
-// signals.c: what the host's signals tell of a running kernel: a touched guard page, a wild
-// pointer, a division by zero. The handler continues the thread in fault_resume, on the fiber's own
-// stack, so that the report is written by ordinary code.
+// signals.c: host signals in a running kernel: a touched guard page, a wild pointer, a division by
+// zero. The handler continues the thread in fault_resume, on the fiber's own stack, so that
+// ordinary code writes the report.
 #include "sim/check/check.h"
 
 #include <signal.h>
@@ -9,8 +9,8 @@
 
 static struct sigaction before[64]; // the program's own handlers
 
-// A stack can end below the kernel's frame, in what it called: then the innermost return address
-// into the kernel, of those that lie at the stack's end.
+// A stack may overflow below the kernel's frame, in a callee: finds the innermost return address
+// into the kernel among those near the stack's end.
 static const void *overflow_place(const Fiber *fiber, const void *pc) {
   enum { kWords = 512 };
   void *const *at = (void *const *)fiber->stack;
@@ -29,7 +29,7 @@ static void fault_resume(void) {
                 fiber->stack_bytes >> 10);
   if (worker->fault_signal == SIGFPE)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, worker->fault_pc,
-                "integer division by zero: a GPU goes on, with a result that is not specified");
+                "integer division by zero: a GPU continues, with a result that is not specified");
   if (worker->fault_signal == SIGILL)
     fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "illegal instruction");
   if (!worker->fault_known && module_of_address(worker->fault_pc) &&
@@ -81,7 +81,7 @@ static void on_signal(int signal, siginfo_t *info, void *data) {
   if (signal == SIGFPE && divide_overflowed(data)) return;
   worker->fault_signal = signal;
   worker->fault_address = info->si_addr;
-  // NOTE: x86 tells no address of an aligned vector access that is not, nor of a non-canonical one.
+  // NOTE: x86 reports no address of a misaligned vector access or of a non-canonical one.
   worker->fault_known = signal != SIGSEGV || info->si_code != SI_KERNEL;
   worker->fault_kind = "";
 #if defined(__x86_64__)
@@ -95,7 +95,8 @@ static void on_signal(int signal, siginfo_t *info, void *data) {
   fault_continue(data, fault_resume);
 }
 
-// At every launch: a program (or a test framework) may have put its own handlers in since.
+// At every launch, because a program (or a test framework) may have installed its own handlers
+// since.
 void fault_install(void (*give_up)(void)) {
   fault_when(give_up);
   static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};

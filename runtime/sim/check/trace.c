@@ -1,9 +1,9 @@
-// trace.c: what is done with every memory access of a kernel, when NNGEN_SIM_CHECK or
-// NNGEN_SIM_COUNT asks: bounds, unwritten memory, races, and counters.
+// trace.c: called for every memory access of a kernel if NNGEN_SIM_CHECK or
+// NNGEN_SIM_COUNT asks for it: bounds, unwritten memory, races, and counters.
 //
 // The host compiler's thread-sanitizer instrumentation calls __tsan_* before each access; those
-// functions are here (tsan_abi.c) in place of its run-time library. What is plain and all right
-// takes a shorter way (shadow.h).
+// functions are here (tsan_abi.c) in place of its run-time library. Plain valid accesses
+// take a fast path (shadow.h).
 #include "sim/check/quick.h"
 
 // Counts and forgets the bytes one launch touched.
@@ -57,8 +57,8 @@ static bool in_range(uintptr_t address, int bytes, const void *begin, size_t siz
   return begin && address >= (uintptr_t)begin && address + (size_t)bytes <= (uintptr_t)begin + size;
 }
 
-// Where lanes meet, what each of them gave is read in turn: it is looked for from the last one on,
-// to both sides.
+// True if on a fiber's stack. Collectives read the lanes' operands in turn, so the search starts at
+// the last stack found, to both sides.
 static bool on_any_stack(Worker *worker, uintptr_t address) {
   int n = worker->nfibers, up = worker->last_stack, down = up;
   for (int i = 0; i <= n / 2; i++) {
@@ -71,8 +71,8 @@ static bool on_any_stack(Worker *worker, uintptr_t address) {
   return false;
 }
 
-// What kernels read behind the scenes: parameters, operands of meetings. (And built-in variables,
-// which trace_access passes over first.)
+// Memory that kernels read internally: parameters, operands of collectives. (And built-in
+// variables, which trace_access skips first.)
 static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t address) {
   const Launch *launch = fiber->block->launch;
   return in_range(address, 1, worker, sizeof *worker) ||
@@ -80,7 +80,7 @@ static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t addr
          in_range(address, 1, &launch->workspace, sizeof launch->workspace);
 }
 
-// A __device__ variable of the kernel's module: global memory that lies there.
+// True for a __device__ variable of the kernel's module.
 static bool is_own_variable(const Fiber *fiber, uintptr_t address) {
   const struct CUmod_st *own = fiber->block->launch->function->module;
   return address - own->base < own->bytes;
@@ -92,7 +92,7 @@ static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
   return in_range(address, bytes, worker->tls_shared, worker->tls_bytes);
 }
 
-// The compiler's byte beside a shared variable of class type.
+// True for the compiler's guard byte of a shared variable of class type.
 static bool is_guard(const Worker *worker, uintptr_t address) {
   const struct CUmod_st *module = worker->block.launch->function->module;
   size_t offset = address - (uintptr_t)worker->tls_shared;
@@ -115,7 +115,7 @@ static void report_unwritten(uintptr_t address, int bytes, const void *pc) {
               (void *)address, where);
 }
 
-// A bit of `written` for each byte; those of an access lie in three bytes at most.
+// One bit of `written` per byte; those of an access are in three bytes at most.
 static void check_written(const Allocation *a, uintptr_t address, int bytes, bool writes,
                           const void *pc) {
   if (!a->written) return;
@@ -137,7 +137,7 @@ static void touch(const Allocation *a, uintptr_t address, int bytes, bool writes
   uint64_t bits = ((1ull << bytes) - 1) << offset % 64; // bytes: 16 at most
   if (bits & ~*word) __atomic_fetch_or(word, bits, __ATOMIC_RELAXED);
   if (offset % 64 + (size_t)bytes <= 64) return;
-  bits = ((1ull << bytes) - 1) >> (64 - offset % 64); // what lies in the next word
+  bits = ((1ull << bytes) - 1) >> (64 - offset % 64); // what is in the next word
   __atomic_fetch_or(word + 1, bits, __ATOMIC_RELAXED);
 }
 
@@ -153,7 +153,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   const Settings *settings = sim_settings();
   Worker *worker = sim_worker;
   const Allocation *a = memory_find_again(worker, address, bytes);
-  bool global = a != NULL; // where the one before it was: neither stack nor shared memory
+  bool global = a != NULL; // the last one was global: neither stack nor shared memory
   if (!global && is_own(fiber, address)) return;
   bool shared = !global && is_shared(worker, address, bytes);
   if (shared && fiber->block->launch->function->module->nguards && is_guard(worker, address))
@@ -193,7 +193,7 @@ void trace_proxy_read(Fiber *fiber, uintptr_t address, int bytes, const void *pc
     race_proxy(fiber->block, address, bytes, pc);
 }
 
-// NOTE: of a kernel in C++ the product is made at its wait.
+// NOTE: for a kernel in C++ the wgmma is executed at its wait.
 void cusim_proxy_read(const void *address, int bytes) {
   const void *pc = __builtin_return_address(0);
   Fiber *fiber = fiber_running();

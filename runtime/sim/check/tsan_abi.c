@@ -31,8 +31,8 @@ static inline void access_volatile_aligned(const void *address, int bytes, bool 
   EXPORT void __tsan_##name(void *address) {                                                       \
     access(address, bytes, writes, PC);                                                            \
   }
-// An access that the compiler takes for aligned, as every one of CUDA C++ is. NOTE: what saves
-// registers is a function of its own, else the short way would save them, too.
+// An access that the compiler assumes to be aligned, as all in CUDA C++. NOTE: the slow path is a
+// separate function, so that the fast path saves no registers.
 #define ALIGNED(name, n, writes)                                                                   \
   static __attribute__((noinline)) void look_##name(uintptr_t address, const void *pc) {           \
     if (access_quick(address, n, writes, pc)) return;                                              \
@@ -122,7 +122,7 @@ static inline void atomic(const volatile void *address, int bytes, bool writes, 
   if (cusim_self) access_atomic((uintptr_t)address, bytes, writes, AccessAtomic, pc);
 }
 
-// NOTE: cusim_atomic.h compares weakly where it makes another operation of it.
+// NOTE: cusim_atomic.h builds other operations from a weak compare-and-swap.
 static inline void compare(const volatile void *address, int bytes, const void *pc) {
   if (cusim_self) access_atomic((uintptr_t)address, bytes, true, AccessCompare, pc);
 }
@@ -189,7 +189,8 @@ EXPORT void __tsan_atomic_signal_fence(int order) {
 
 // ---- alignment ----------------------------------------------------------------------------------
 
-// What -fsanitize=alignment calls for an access whose type promises more than its address holds.
+// Called by -fsanitize=alignment for an access whose type requires more alignment than its address
+// has.
 typedef struct Mismatch {
   const void *file;
   uint32_t line, column;
@@ -199,8 +200,8 @@ typedef struct Mismatch {
 
 enum { kLoad = 0, kStore = 1 };
 
-// A whole object that is moved: a GPU moves a vector at once. Its members are scalars of their own,
-// and may lie as these do.
+// A whole object is moved: a GPU moves a vector at once. Its members are separate scalars, and may
+// be misaligned as such.
 EXPORT void __ubsan_handle_type_mismatch_v1(const Mismatch *mismatch, const void *address);
 EXPORT void __ubsan_handle_type_mismatch_v1(const Mismatch *mismatch, const void *address) {
   int alignment = 1 << mismatch->log_alignment;

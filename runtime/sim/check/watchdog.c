@@ -1,9 +1,9 @@
 // watchdog.c: ends a launch that never ends: a thread that spins on a plain load, an endless loop.
 //
-// Each OS thread that runs blocks has a timer on its own processor time, so that neither a debugger
-// nor a busy machine makes a kernel late. When no thread of a block has ended for NNGEN_SIM_TIMEOUT
+// Each OS thread that runs blocks has a timer on its own processor time, so that a debugger
+// or a busy machine does not count. If no thread of a block has ended for NNGEN_SIM_TIMEOUT
 // seconds (60; 0: never), the signal's handler sends the fiber into a report, as fault.c does; but
-// only out of the kernel's own code: elsewhere it might hold a lock of the C library.
+// only from the kernel's own code: elsewhere it might hold a lock of the C library.
 #include "sim/check/check.h"
 
 #include <signal.h>
@@ -87,7 +87,7 @@ static void on_tick(int signal, siginfo_t *info, void *data) {
   fault_continue(context, resume);
 }
 
-// At every launch: the program may have put its own handler in since.
+// At every launch, because the program may have installed its own handler since.
 void watchdog_install(void) {
   struct sigaction now,
       action = {.sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};

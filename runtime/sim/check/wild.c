@@ -1,8 +1,8 @@
-// wild.c: what an x86 host does not tell: whether an access without a known address was an aligned
-// vector access that is not aligned, or went through a pointer beyond the address space.
+// wild.c: classifies faults that x86 reports without an address: a misaligned aligned-vector
+// access, or a pointer beyond the address space.
 //
-// The instruction tells. Only moves of the `aligned` kind (movaps, movdqa, movntdq, with their VEX
-// and EVEX forms) and, without VEX, other vector instructions demand alignment.
+// By the instruction: only moves of the `aligned` kind (movaps, movdqa, movntdq, with their VEX
+// and EVEX forms) and, without VEX, other vector instructions require alignment.
 #include "sim/check/check.h"
 
 #if defined(__x86_64__)
@@ -26,7 +26,7 @@ bool fault_is_wild(const unsigned char *code) {
   if (*code == 0xc5) return !moves_aligned(kMap0f, code[1] & 3, code[2]);
   if (*code == 0xc4) return !moves_aligned(code[1] & 31, code[2] & 3, code[3]);
   if (*code == 0x62) return !moves_aligned(code[1] & 7, code[2] & 3, code[4]);
-  return *code != 0x0f || scalar; // of the old forms those that are no vector's
+  return *code != 0x0f || scalar; // legacy forms that are not vector instructions
 }
 
 #else

@@ -1,5 +1,5 @@
-// cooperative_groups.h: CUDA's groups of threads, over the barriers and meetings of libcusim:
-// blocks, tiles of a warp, the lanes that are together, the grid of a cooperative launch.
+// cooperative_groups.h: CUDA's groups of threads, over libcusim's barriers and collectives: blocks,
+// tiles of a warp, coalesced lanes, the grid of a cooperative launch.
 #ifndef CUSIM_COOPERATIVE_GROUPS_H
 #define CUSIM_COOPERATIVE_GROUPS_H
 
@@ -46,11 +46,11 @@ CUSIM_FN grid_group this_grid() {
   return {};
 }
 
-// Lanes of one warp: what the kinds of groups below share. Ranks count the lanes of the mask.
+// Lanes of one warp: base of the groups below. Ranks count the lanes of the mask.
 class lane_group {
 protected:
   unsigned mask_;
-  unsigned lane_of(unsigned rank) const { // the lane of that rank; beyond the last one the own
+  unsigned lane_of(unsigned rank) const { // lane of that rank; beyond the last one the caller
     unsigned rest = mask_;
     for (; rank && rest; rank--) rest &= rest - 1;
     return rest ? unsigned(__builtin_ctz(rest)) : unsigned(cusim::lane());
@@ -94,7 +94,7 @@ public:
   }
 };
 
-// What a tile is a part of: of so many threads; 0: of the block.
+// Size of a tile's parent in threads; 0 for the block.
 template <class Parent> struct parent_size { static constexpr unsigned value = 0; };
 
 template <unsigned N, class Parent = void> class thread_block_tile : public lane_group {
@@ -183,7 +183,7 @@ template <class T> struct bit_xor {
   T operator()(T a, T b) const { return a ^ b; }
 };
 
-// By halves, as a GPU's: every lane ends with the same value.
+// Butterfly, as on a GPU: every lane ends with the same value.
 template <class G, class T, class F> CUSIM_FN T reduce(const G &group, T v, F f) {
   unsigned n = group.size(), rank = group.thread_rank();
   for (unsigned half = 1; half < n; half *= 2) {

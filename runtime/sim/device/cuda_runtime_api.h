@@ -1,1 +1,1 @@
-// cuda_runtime_api.h: what it declares for kernels is built in, as it is in NVRTC.
+// cuda_runtime_api.h: its declarations for kernels are built in, as in NVRTC.

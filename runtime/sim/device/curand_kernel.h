@@ -1,15 +1,15 @@
-// curand_kernel.h: random numbers of a thread: XORWOW (the default), Philox4x32-10, MRG32k3a and
+// curand_kernel.h: per-thread random numbers: XORWOW (the default), Philox4x32-10, MRG32k3a and
 // Sobol's, with the sequences of CUDA's header of that name. Integers and uniform numbers have its
 // bits; normal ones its steps over the host's log, sin, cos, exp and inverse of erfc.
 //
 // XORWOW: Marsaglia, "Xorshift RNGs", 2003. Philox: Salmon and others, "Parallel Random Numbers: As
-// Easy as 1, 2, 3", 2011. Not there: MTGP32, Poisson and other discrete numbers.
+// Easy as 1, 2, 3", 2011. Missing: MTGP32, Poisson and other discrete distributions.
 #ifndef CUSIM_CURAND_KERNEL_H
 #define CUSIM_CURAND_KERNEL_H
 
 struct curandStateXORWOW {
-  unsigned d, v[5]; // a counter of steps of 362437, and 160 bits
-  int boxmuller_flag, boxmuller_flag_double; // what the second number that waits is
+  unsigned d, v[5]; // d: a counter in steps of 362437; v: 160 bits
+  int boxmuller_flag, boxmuller_flag_double; // kind of the pending second number
   float boxmuller_extra;
   double boxmuller_extra_double;
 };
@@ -18,7 +18,7 @@ typedef struct curandStateXORWOW curandState_t;
 typedef struct curandStateXORWOW curandState;
 
 struct curandStatePhilox4_32_10 {
-  uint4 ctr, output; // output: of ctr and key; the next number is its STATE-th
+  uint4 ctr, output; // output: of ctr and key; the next number is output[STATE]
   uint2 key;
   unsigned STATE;
   int boxmuller_flag, boxmuller_flag_double;
@@ -37,7 +37,7 @@ constexpr void xorwow_step(unsigned *v) {
 }
 
 // A step is linear over GF(2), with this characteristic polynomial of degree 160 (its lower bits;
-// found by Berlekamp and Massey's method). So n steps are x^n modulo it, applied to the state.
+// found by Berlekamp-Massey). So n steps are x^n modulo it, applied to the state.
 struct XorwowJump {
   unsigned __int128 low; // coefficients of x^0 to x^127
   unsigned high;         // to x^159
@@ -99,7 +99,7 @@ CUSIM_FN void skipahead(unsigned long long n, curandStateXORWOW_t *state) {
   state->d += 362437 * unsigned(n);
 }
 CUSIM_FN void skipahead_sequence(unsigned long long n, curandStateXORWOW_t *state) {
-  cusim::xorwow_skip(state, n, 67); // d comes round
+  cusim::xorwow_skip(state, n, 67); // d has period 2^32
 }
 CUSIM_FN void curand_init(unsigned long long seed, unsigned long long subsequence,
                           unsigned long long offset, curandStateXORWOW_t *state) {
@@ -185,7 +185,7 @@ CUSIM_FN double uniform(unsigned x, unsigned y) {
 #include "cusim_sobol.h"
 
 namespace cusim {
-// Box and Muller: two independent numbers of two.
+// Box-Muller: two independent normal numbers from two words.
 CUSIM_FN float2 normals(unsigned x, unsigned y) {
   const float step = 2.3283064e-10f * 6.2831855f;
   float angle = float(y) * step + step / 2, length = sqrtf(-2.0f * logf(uniform(x)));
@@ -242,8 +242,8 @@ CUSIM_FN double4 curand_uniform4_double(curandStatePhilox4_32_10_t *state) {
   return {a.x, a.y, b.x, b.y};
 }
 
-// Numbers one at a time, of which every second waited in the state; then two, then four at once.
-// `of` makes one of a normal number v; `waits` says what waits.
+// Single numbers, of which every second is pending in the state; then two, then four at once. `of`
+// converts a normal number v; `waits` is the pending flag.
 #define CUSIM_NORMALS(name, T, suffix, flag, extra, make, waits, Mean, of)                         \
   template <class S> CUSIM_FN T curand_##name##suffix(S *state Mean) {                             \
     if (state->flag == cusim::waits) return state->flag = 0, state->extra;                         \

@@ -8,8 +8,8 @@
 #include "cusim_abi.h"
 
 #define __host__
-// Visible, or used, so that the compiler takes no variable for constant: the program may write it.
-// rewrite.c adds `used` to static ones of __device__.
+// Visible, or used, so that the compiler does not assume a constant: the program may write it.
+// rewrite.c adds `used` to static __device__ variables.
 #define __device__ __attribute__((visibility("default")))
 #define __constant__ __attribute__((visibility("default"), used))
 #define __grid_constant__
@@ -26,10 +26,10 @@
 
 // Marks in the preprocessed text, by which host_compiler.c knows the compiler: cusim_is_clang, and
 #if defined(__clang__) || __GNUC__ >= 12
-extern "C" int cusim_fills_registers; // it takes -ftrivial-auto-var-init
+extern "C" int cusim_fills_registers; // the compiler has -ftrivial-auto-var-init
 #endif
 
-// Work that libcusim's checks must not see as the running thread's own.
+// Code that libcusim's checks must not attribute to the running thread.
 #if defined(__clang__)
 extern "C" int cusim_is_clang;
 #define CUSIM_UNCOUNTED __attribute__((no_sanitize("coverage")))
@@ -44,12 +44,12 @@ extern "C" int cusim_is_clang;
 #endif
 #define __assume(condition) __builtin_assume(condition)
 
-extern "C" void cusim_inline_ptx() // what rewrite.c makes of asm
+extern "C" void cusim_inline_ptx() // replaces asm statements (rewrite.c)
     __attribute__((error("libcusim: inline PTX (asm) is not there")));
 
-// NOTE: function templates that functions of these headers call have `auto` for their type: GCC
-// instantiates such a one where it is called, which is in the precompiled headers, and others at
-// the end of every program, whether it calls them or not: 25 ms.
+// NOTE: function templates that these headers call have return type `auto`: GCC then instantiates
+// them where they are called, in the precompiled headers, and not at the end of every program,
+// called or not, which takes 25 ms.
 #define CUSIM_FN static inline __attribute__((always_inline, unused))
 
 #ifndef NULL

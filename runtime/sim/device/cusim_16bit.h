@@ -4,8 +4,8 @@
 // CUSIM_PAIR_OF_ONE (a function's name). Arithmetic is done in float and rounded once, which for
 // one operation gives the correctly rounded result.
 
-// When operations are counted, each of these is one of 16 bits: the arithmetic in float that does
-// it stands in a function that is not counted.
+// If operations are counted, each of these counts as one 16-bit operation: its float arithmetic is
+// in a function that is not counted.
 #if CUSIM_COUNT
 #define CUSIM_16BIT(op) cusim_count_op(CusimFp16, op, 1)
 #define CUSIM_16BIT_FN static __attribute__((noinline, unused)) CUSIM_UNTRACED
@@ -138,7 +138,8 @@ CUSIM_STEP(CUSIM_T, ++) CUSIM_STEP(CUSIM_T, --)
 CUSIM_STEP(CUSIM_T2, ++) CUSIM_STEP(CUSIM_T2, --)
 #undef CUSIM_STEP
 
-// Without u NaN compares false, with it true. b: of both; mask: all bits of each that holds.
+// Without u NaN compares false, with it true. b: true for both parts; mask: all bits of each true
+// part.
 #define CUSIM_COMPARE(name, expression)                                                            \
   CUSIM_FN bool __h##name(CUSIM_T x, CUSIM_T y) {                                                  \
     float a = float(x), b = float(y);                                                              \
@@ -172,8 +173,8 @@ CUSIM_FN bool operator<=(CUSIM_T2 a, CUSIM_T2 b) { return __hble2(a, b); }
 CUSIM_FN bool operator>(CUSIM_T2 a, CUSIM_T2 b) { return __hbgt2(a, b); }
 CUSIM_FN bool operator>=(CUSIM_T2 a, CUSIM_T2 b) { return __hbge2(a, b); }
 
-// NOTE: of fp16 exact. Of bf16 off by one unit where the product lies half-way between two values
-// and c is below 2^-45 of it: the sum is rounded in double first.
+// NOTE: exact for fp16. For bf16 off by one unit if the product is half-way between two values and
+// c is below 2^-45 of it: the sum is rounded to double first.
 CUSIM_16BIT_FN CUSIM_T __hfma(CUSIM_T a, CUSIM_T b, CUSIM_T c) {
   CUSIM_16BIT(CusimFma);
   return CUSIM_T(__builtin_fma(float(a), float(b), float(c)));

@@ -1,4 +1,4 @@
-// cusim_abi.h: what a compiled kernel and libcusim agree on. C and C++; included by both.
+// cusim_abi.h: the interface between a compiled kernel and libcusim. C and C++; included by both.
 //
 // A kernel image is a shared object. It exports `cusim_image`, the list of its kernels, and calls
 // the functions below, which libcusim exports. CUSIM_ABI changes whenever anything here does.
@@ -21,19 +21,19 @@ typedef struct CusimThread {
   unsigned thread[3], block[3]; // threadIdx, blockIdx
   unsigned block_dim[3], grid_dim[3];
   unsigned linear;     // index in the block, x fastest; lane = linear % 32
-  unsigned smem_bytes; // of dynamic shared memory; of a kernel from PTX: of all
-  unsigned smem_static; // of these, those before the dynamic part
+  unsigned smem_bytes; // dynamic shared memory; for a kernel from PTX: all
+  unsigned smem_static; // of it, the bytes before the dynamic part
   unsigned char *smem; // 1024-aligned
   unsigned cluster_rank, cluster_size; // of the block in its cluster; blocks
   unsigned cluster_dim[3];
   unsigned char *const *peers; // smem of each block of the cluster, by rank
-  const unsigned char *stack_end; // behind its stack
-  // Of a kernel from PTX: wgmma.fence, and groups of products committed and waited for.
+  const unsigned char *stack_end; // end of its stack
+  // For a kernel from PTX: number of wgmma.fence, and of groups committed and waited for.
   unsigned product_fences, product_groups, product_done;
-  const CusimLocal *locals; // with checks, the newest; of a kernel from PTX
+  const CusimLocal *locals; // newest first, with checks; for a kernel from PTX
 } CusimThread;
 
-// NOTE: initial-exec costs one load where the general model costs a call.
+// NOTE: the initial-exec model costs one load, the general model a call.
 extern __thread CusimThread *cusim_self __attribute__((tls_model("initial-exec")));
 
 // Calls a kernel for the running thread: params[i] points to the value of parameter i.
@@ -51,20 +51,20 @@ typedef struct CusimKernel {
   CusimEntry enter;
   CusimEntry loop; // for all threads of the block, one after the other; null: instrumented
   const unsigned *param_sizes;   // bytes, ended by 0
-  const unsigned *param_offsets; // in a buffer of all; behind the last one: the buffer's bytes
+  const unsigned *param_offsets; // in a buffer of all; then the buffer's size
   CusimLimits limits;
   // Of a kernel from PTX:
-  int from_ptx;         // its static shared memory lies before the dynamic part
+  int from_ptx;         // its static shared memory is before the dynamic part
   unsigned static_smem; // bytes
   unsigned smem_align;  // of the dynamic part
   int triggers; // it may let the next launch begin: griddepcontrol.launch_dependents
-  unsigned local_bytes; // of .local variables, its own and of the calls in it, as deep as they go
+  unsigned local_bytes; // bytes of .local variables, including the deepest calls
 } CusimKernel;
 
 typedef struct CusimImage {
   int abi;            // CUSIM_ABI
   int checks;         // how it was instrumented, CusimCheck bits
-  int arch;           // 800, 900, 1000: what __CUDA_ARCH__ was
+  int arch;           // 800, 900, 1000: the value of __CUDA_ARCH__
   int registers;      // of -maxrregcount; 0: not given
   const char *cpu;    // the instruction sets it was compiled for
   const CusimKernel *kernels;
@@ -77,10 +77,10 @@ enum CusimCheck { CusimTrace = 1, CusimCount = 2 };
 enum CusimWidth { CusimFp32, CusimFp64, CusimFp16, CusimWidths };
 enum CusimOp { CusimAdd, CusimMul, CusimFma, CusimSpecial, CusimOps };
 
-// A basic block of an image that was built with CusimCount, and what the compiler put into it. The
-// image exports them as cusim_blocks, ended by a null pc, in no order.
+// A basic block of an image that was built with CusimCount, and its operations. The image exports
+// them as cusim_blocks, unordered, ended by a NULL pc.
 typedef struct CusimBlock {
-  const void *pc; // where the call that announces the block returns to
+  const void *pc; // return address of the call that announces the block
   unsigned short ops[CusimWidths][CusimOps];
   unsigned char branches; // it ends in a conditional jump
 } CusimBlock;
@@ -90,7 +90,7 @@ enum CusimCountKind {
   CusimCountInteger,
   CusimCountFp32,
   CusimCountFp64,
-  CusimCountFp16, // and bf16, and pairs
+  CusimCountFp16, // also bf16, and pairs
   CusimCountConvert,
   CusimCountCompare,
   CusimCountMove,
@@ -106,7 +106,7 @@ enum CusimCountKind {
   CusimCountKinds
 };
 
-// What a basic block of PTX holds. An image that was built from PTX with CusimCount exports
+// Instructions of a basic block of PTX. An image that was built from PTX with CusimCount exports
 // cusim_counts, and announces its blocks by number.
 typedef struct CusimCounts {
   unsigned short kinds[CusimCountKinds];
@@ -119,15 +119,15 @@ void cusim_count_block(int block);
 
 // ---- meetings of lanes -----------------------------------------------------------------------
 
-// Does the work of a warp-wide operation. operands[lane] is what that lane brought, null for lanes
-// that take no part.
+// The work of a warp collective. operands[lane] is what that lane passed, NULL for lanes that take
+// no part.
 typedef void (*CusimWork)(void *const *operands, unsigned mask);
 
-// Each lane of `mask` brings operands; the last one does the work; all return after it. A null
-// work only meets. Lanes that have exited count as present, with null operands.
+// Each lane of `mask` passes operands; the last one does the work; all return after it. NULL work
+// only synchronises. Lanes that have exited count as present, with NULL operands.
 void cusim_meet(unsigned mask, CusimWork work, void *operands);
 
-// A lane shuffles from one that its mask names and that has exited, or is not there.
+// Reports a shuffle from a lane of the mask that has exited, or does not exist.
 void cusim_missing_lane(int reader, int source) __attribute__((noreturn));
 
 // Block barriers. id 0 with threads 0: every live thread of the block.
@@ -147,7 +147,7 @@ void cusim_grid_wait(void); // griddepcontrol.wait: the launch before has ended
 int cusim_grid_is_cooperative(void);
 void cusim_grid_barrier(void);     // of all blocks of a cooperative launch
 void *cusim_grid_workspace(void);  // of NVIDIA's cooperative_groups.h; null: it is not cooperative
-unsigned cusim_lanes_here(void);   // the lanes of the warp that come by together
+unsigned cusim_lanes_here(void);   // the lanes of the warp that arrive together
 int cusim_live_threads(void); // threads of the block that have not exited
 
 // Lets other threads run; called where a program may spin.
@@ -165,8 +165,8 @@ void cusim_mbar_arrive(unsigned long long *bar, int expect_bytes);
 int cusim_mbar_try_wait(unsigned long long *bar, int parity);
 void cusim_mbar_wait(unsigned long long *bar, int parity);
 
-// Any number of arrivals, and bytes to be announced; drop: the next phases need that many fewer.
-// The state before.
+// Any number of arrivals, and expected bytes; drop: later phases need that many fewer. Returns the
+// state before.
 unsigned long long cusim_mbar_arrive_many(unsigned long long *bar, int arrivals, int expect_bytes,
                                           int drop);
 void cusim_mbar_expect(unsigned long long *bar, int bytes); // announces, does not arrive
@@ -177,7 +177,7 @@ int cusim_mbar_pending(unsigned long long state); // arrivals that a state lacks
 
 // ---- bulk copies (sm_90): of the asynchronous proxy -------------------------------------------
 
-// What a tensor map holds, 128 bytes; types and modes are numbered as tensormap.replace has them.
+// The contents of a tensor map, 128 bytes; types and modes are numbered as in tensormap.replace.
 typedef struct CusimTensorMap {
   unsigned long long address;
   unsigned long long strides[4]; // bytes, of dimension 1 and up
@@ -205,21 +205,21 @@ void cusim_store_async(void *smem, const void *values, int bytes, unsigned long 
 void cusim_bulk_commit(void);
 void cusim_bulk_wait(int groups, int read);
 void cusim_proxy_fence(void); // fence.proxy.async
-void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
+void cusim_proxy_read(const void *address, int bytes); // announces what a wgmma reads
 void cusim_product_waited(void); // announces wgmma.wait_group of a kernel from PTX
-void cusim_no_rank(unsigned rank) __attribute__((noreturn)); // there is no such block in the cluster
+void cusim_no_rank(unsigned rank) __attribute__((noreturn)); // no such block in the cluster
 void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
 void cusim_no_fence(void) __attribute__((noreturn)); // wgmma.fence, before a product
 
-// So many bytes for the work of a meeting, 64-aligned: the OS thread's.
+// Scratch memory of the OS thread for the work of a collective, 64-aligned.
 void *cusim_scratch(unsigned long long bytes);
 
 // All 128 threads of a warp group bring operands, the last one does the work.
 void cusim_meet_group(CusimWork work, void *operands);
-// The same when the threads wait for the group of products: at the latest that a GPU may.
+// Deferred until the threads wait for the wgmma group: as late as on a GPU.
 void cusim_product_async(CusimWork work, const void *operands, int bytes);
 void cusim_product_commit(void);
-void cusim_product_wait(int groups); // all but the newest `groups` groups are done
+void cusim_product_wait(int groups); // all but the newest `groups` groups are complete
 
 // ---- faults, counters, host services -----------------------------------------------------------
 
@@ -238,20 +238,20 @@ int cusim_multiprocessors(void); // of the device
 // Announces an access of the running thread that is made on its behalf, outside instrumentation.
 void cusim_access(const void *address, int bytes, int writes);
 
-// The same of an access that is no copy: how, as CusimAccess bits.
+// For other accesses than copies: how is a combination of CusimAccess bits.
 enum CusimAccess { CusimWrites = 1, CusimVolatile = 2, CusimAtomic = 4, CusimCompares = 8 };
 void cusim_watch(const void *address, int bytes, int how);
 
 void cusim_watch_local(const void *address, int bytes, int writes); // of local memory
 
-// The same with the copy: a vector access in one, which instrumentation would see in pieces.
+// With the copy: a vector access as one, which instrumentation would split.
 void cusim_load(void *to, const void *from, int bytes);
 void cusim_store(void *to, const void *from, int bytes);
 
 // Adds floating-point operations of one kind to the running kernel's count.
 enum CusimFlops { CusimFlopsMma16, CusimFlopsMmaTf32, CusimFlopsMma8, CusimFlopsKinds };
 void cusim_count_flops(int kind, long long flops);
-void cusim_count_op(int width, int op, long long count); // what instrumentation does not see
+void cusim_count_op(int width, int op, long long count); // operations not instrumented
 
 #ifdef __cplusplus
 }

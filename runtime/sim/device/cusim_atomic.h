@@ -1,4 +1,5 @@
-// cusim_atomic.h: CUDA's atomic functions: relaxed, on global and shared memory; the old value.
+// cusim_atomic.h: CUDA's atomic functions: relaxed, on global and shared memory; return the old
+// value.
 #ifndef CUSIM_ATOMIC_H
 #define CUSIM_ATOMIC_H
 
@@ -10,7 +11,7 @@ template <class T> CUSIM_FN auto aligned(T *p) {
   return p;
 }
 
-#if CUSIM_TRACE // of a loop that compares and swaps the whole is one access
+#if CUSIM_TRACE // a compare-and-swap loop is traced as one access
 #define CUSIM_ATOMIC_FN static __attribute__((noinline, no_sanitize("thread")))
 CUSIM_FN void announce_atomic(const void *p, int bytes) {
   cusim_watch(p, bytes, CusimWrites | CusimAtomic);
@@ -30,8 +31,7 @@ template <class T, class F> CUSIM_ATOMIC_FN auto atomic_loop(T *p, F f, bool *sa
 }
 #undef CUSIM_ATOMIC_FN
 
-// *p = f(*p) in one step. Where that changes nothing, it is a read, most likely by a loop that
-// waits.
+// *p = f(*p) atomically. Without a change it is a read, most likely by a spinning loop.
 template <class T, class F> CUSIM_FN auto atomic_update(T *p, F f) {
   bool same;
   p = aligned(p);
@@ -41,7 +41,7 @@ template <class T, class F> CUSIM_FN auto atomic_update(T *p, F f) {
   return old;
 }
 
-// The same by an instruction of the host.
+// The same with a host instruction.
 template <class T> CUSIM_FN auto atomic_read_by(bool same, T old) {
   if (same) cusim_yield();
   return old;
@@ -140,7 +140,7 @@ CUSIM_FN unsigned atomicDec(unsigned *p, unsigned most) {
       p, [most](unsigned old) { return old == 0 || old > most ? most : old - 1; });
 }
 
-// Of the block, and of the whole system: here there is one scope.
+// _block and _system variants: there is only one scope here.
 #define CUSIM_SCOPED(name)                                                                         \
   template <class P, class... A> CUSIM_FN auto name##_block(P *p, A... v) {                        \
     return name(p, v...);                                                                          \

@@ -14,7 +14,7 @@ CUSIM_FN unsigned check_rank(unsigned rank) {
   if (rank >= cusim_self->cluster_size) cusim_no_rank(rank);
   return rank;
 }
-// Of a pointer; the cluster's size: it is no shared memory.
+// Rank of the block that owns the pointer; the cluster's size if not shared memory.
 CUSIM_FN unsigned shared_rank(size_t p) {
   unsigned rank = 0;
   while (rank < cusim_self->cluster_size &&
@@ -22,7 +22,7 @@ CUSIM_FN unsigned shared_rank(size_t p) {
     rank++;
   return rank;
 }
-// The same place in that block's shared memory.
+// The same offset in that block's shared memory.
 CUSIM_FN size_t map_shared(size_t p, unsigned rank) {
   unsigned from = shared_rank(p);
   if (from == cusim_self->cluster_size) cusim_trap();

@@ -1,4 +1,4 @@
-// cusim_env.h: after cusim.h and before the program's own macros: the macros by which a program knows
+// cusim_env.h: after cusim.h and before the program's own macros: undefines macros that identify
 // the host's compiler and system, which NVRTC does not define.
 #undef __GNUC__
 #undef __GNUC_MINOR__

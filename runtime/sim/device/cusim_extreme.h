@@ -1,8 +1,8 @@
-// cusim_extreme.h: minima and maxima, as CUDA has them.
+// cusim_extreme.h: CUDA's minimum and maximum functions.
 #ifndef CUSIM_EXTREME_H
 #define CUSIM_EXTREME_H
 
-// Of a NaN and a number the number, and -0 is less than 0. libm: NaN, where it is a signalling one.
+// Of a NaN and a number the number; -0 is less than 0. libm returns NaN for a signalling one.
 #define CUSIM_EXTREME(name, op, both)                                                              \
   CUSIM_FN float name##f(float x, float y) {                                                       \
     unsigned a = __builtin_bit_cast(unsigned, x), b = __builtin_bit_cast(unsigned, y);             \
@@ -28,7 +28,7 @@ CUSIM_EXTREME(fmax, >, &) CUSIM_EXTREME(fmin, <, |)
 CUSIM_MINMAX(int) CUSIM_MINMAX(unsigned) CUSIM_MINMAX(long) CUSIM_MINMAX(unsigned long)
 CUSIM_MINMAX(long long) CUSIM_MINMAX(unsigned long long)
 #undef CUSIM_MINMAX
-// As CUDA has them: of mixed signs unsigned, of mixed widths double.
+// As in CUDA: mixed signs give unsigned, mixed widths double.
 #define CUSIM_MIXED(A, B, T)                                                                       \
   CUSIM_FN T min(A a, B b) { return min((T)a, (T)b); }                                             \
   CUSIM_FN T max(A a, B b) { return max((T)a, (T)b); }                                             \

@@ -1,5 +1,5 @@
-// cusim_half.h: conversions between float and the 16-bit formats, by the host's instructions where
-// it has them. To nearest, ties to even; a float NaN becomes 0x7fff, as cvt makes it.
+// cusim_half.h: conversions between float and the 16-bit formats, by host instructions if
+// available. To nearest, ties to even; a float NaN becomes 0x7fff, as with cvt.
 #ifndef CUSIM_HALF_H
 #define CUSIM_HALF_H
 
@@ -57,7 +57,7 @@ CUSIM_FN float to_odd(double x) {
   return __uint_as_float((__float_as_uint(near) - (__builtin_fabs(near) > __builtin_fabs(x))) | 1);
 }
 template <class T> CUSIM_FN float integer_to_odd(T x) {
-  constexpr T kLow = 0xfff; // of 64 bits a double holds all but 11
+  constexpr T kLow = 0xfff; // a double represents all but 11 of 64 bits
   unsigned long long size = x < T(0) ? 0 - (unsigned long long)x : (unsigned long long)x;
   bool fits = sizeof(T) < 8 || size < 1ull << 52;
   if (!fits) x = (x & ~kLow) | ((x & kLow) != 0 ? T(0x800) : T(0));

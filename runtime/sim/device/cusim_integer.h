@@ -1,5 +1,5 @@
-// cusim_integer.h: the bits of floats, conversions to integers and back, and CUDA's intrinsics of
-// bits and integers.
+// cusim_integer.h: bits of floats, conversions to integers and back, and CUDA's bit and integer
+// intrinsics.
 #ifndef CUSIM_INTEGER_H
 #define CUSIM_INTEGER_H
 
@@ -27,8 +27,8 @@ CUSIM_TO_FLOAT(int, int) CUSIM_TO_FLOAT(unsigned, uint) CUSIM_TO_FLOAT(long long
 CUSIM_TO_FLOAT(unsigned long long, ull)
 #undef CUSIM_TO_FLOAT
 
-// cvt's conversion of an integral value: past the ends of T it gives T's end. NaN gives 0; from a
-// double, or to 64 bits, it gives T's top bit alone.
+// cvt's saturating conversion of an integral value. NaN gives 0; from double, or to 64 bits, it
+// gives only T's top bit.
 template <class T, class F> CUSIM_FN auto cusim_saturate(F x) {
   constexpr int kBits = int(sizeof(T)) * 8;
   constexpr bool kSigned = T(-1) < T(0);
@@ -88,7 +88,7 @@ CUSIM_FN unsigned __funnelshift_l(unsigned low, unsigned high, unsigned n) {
 CUSIM_FN unsigned __funnelshift_r(unsigned low, unsigned high, unsigned n) {
   return unsigned(((unsigned long long)high << 32 | low) >> (n & 31));
 }
-// The same with counts of 32 and more as 32.
+// Counts of 32 and more are 32.
 CUSIM_FN unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned n) {
   return n >= 32 ? low : __funnelshift_l(low, high, n);
 }
@@ -104,7 +104,8 @@ CUSIM_FN unsigned __uhadd(unsigned a, unsigned b) {
 CUSIM_FN unsigned __urhadd(unsigned a, unsigned b) {
   return unsigned(((unsigned long long)a + b + 1) >> 1);
 }
-// Least and greatest of sums and of three; relu: not below 0; b: whether it is the first operand.
+// Minimum and maximum of sums and of three values; relu: not below 0; b: true if the first operand
+// was chosen.
 #define CUSIM_EXTREME(T, name, choose, op)                                                         \
   CUSIM_FN T __vi##choose##3_##name(T a, T b, T c) { return choose(choose(a, b), c); }             \
   CUSIM_FN T __viadd##choose##_##name(T a, T b, T c) {                                             \

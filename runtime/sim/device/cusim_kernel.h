@@ -11,7 +11,7 @@ template <int... I> struct MakeIndices<0, I...> { using type = Indices<I...>; };
 template <class T> struct NoReference { using type = T; };
 template <class T> struct NoReference<T &> { using type = T *; };
 
-// Where parameters of these types lie in a buffer of all, and where it ends.
+// Offsets of parameters of these types in a buffer of all, and its size.
 template <class... A> struct Offsets {
   unsigned at[sizeof...(A) + 1];
   constexpr Offsets() : at{} {
@@ -30,7 +30,7 @@ template <class... A> constexpr Offsets<A...> offsets_of{};
 template <class F, F f> struct Describe;
 template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
   static constexpr auto symbol = f;
-  // Parameters are nobody's memory: no check looks at how they are read.
+  // Reads of parameters are not checked.
   template <int... I>
   static __attribute__((no_sanitize("thread"))) void call(void *const *params, Indices<I...>) {
     f(*static_cast<A *>(params[I])...);
@@ -38,7 +38,7 @@ template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
   static __attribute__((no_sanitize("thread"))) void enter(void *const *params) {
     call(params, typename MakeIndices<sizeof...(A)>::type());
   }
-  // NOTE: the asm keeps each thread's accesses its own: a fault's report says which thread runs.
+  // NOTE: the asm keeps each thread's accesses separate: a fault's report names the thread.
   static void enter_all(void *const *params) {
     CusimThread *self = cusim_self;
     const unsigned nx = self->block_dim[0], ny = self->block_dim[1], nz = self->block_dim[2];
@@ -86,7 +86,7 @@ template <class T> struct DynamicShared {
 
 } // namespace cusim
 
-// Not the C library's own: a fault in it would leave stdout locked. The number of arguments.
+// Not the C library's: a fault in it would leave stdout locked. Returns the number of arguments.
 template <class... A> CUSIM_FN int printf(const char *format, A... a) {
   if (!format) return -1;
   cusim_printf(format, a...);

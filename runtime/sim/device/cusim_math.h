@@ -78,7 +78,7 @@ CUSIM_FN float norm4df(float x, float y, float z, float w) {
 CUSIM_FN float fdividef(float x, float y) { return x / y; }
 
 CUSIM_FN double norm3d(double x, double y, double z) { return hypot(hypot(x, y), z); }
-CUSIM_FN double rhypot(double x, double y) { // hypot alone may overflow
+CUSIM_FN double rhypot(double x, double y) { // 1 / hypot may overflow
   bool large = __builtin_fabs(x) > 1e300 || __builtin_fabs(y) > 1e300;
   return large ? 0.25 / hypot(0.25 * x, 0.25 * y) : 1.0 / hypot(x, y);
 }
@@ -103,7 +103,7 @@ CUSIM_FN bool isinf(double x) { return __builtin_isinf(x); }
 CUSIM_FN bool isfinite(float x) { return __builtin_isfinite(x); }
 CUSIM_FN bool isfinite(double x) { return __builtin_isfinite(x); }
 
-// The fast and the explicitly rounded forms: here all are rounded to nearest.
+// The fast and the explicitly rounded functions: all round to nearest here.
 CUSIM_FN float __expf(float x) { return expf(x); }
 CUSIM_FN float __exp10f(float x) { return exp10f(x); }
 CUSIM_FN float __logf(float x) { return logf(x); }
@@ -123,7 +123,7 @@ CUSIM_FN float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 CUSIM_FN float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 CUSIM_FN float __fmaf_ieee_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 CUSIM_FN float __fadd_rn(float a, float b) {
-  volatile float r = a + b; // volatile: never contracted into an fma, which is what callers ask for
+  volatile float r = a + b; // volatile prevents contraction into an fma
   return r;
 }
 CUSIM_FN float __fsub_rn(float a, float b) { return __fadd_rn(a, -b); }

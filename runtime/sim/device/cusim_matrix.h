@@ -1,7 +1,7 @@
 // cusim_matrix.h: the matrix operations of a warp: ldmatrix and its like, mma.sync. One definition,
 // for nngen's primitives (lib/prim_sim_matrix.h) and for PTX (cusim_ptx.h).
 //
-// Products first gather the fragments of a warp into plain row-major floats, multiply them in loops
+// The fragments of a warp are gathered into row-major floats, multiplied in loops
 // that the compiler vectorises, and scatter the sums.
 #ifndef CUSIM_MATRIX_H
 #define CUSIM_MATRIX_H
@@ -110,7 +110,7 @@ struct E4m3 {
   }
 };
 
-// One lane's operands of M x N products; A and B are the type's registers.
+// One lane's operands of M x N mma; A and B are the type's registers.
 template <class Number> struct Product {
   Number *d;
   const unsigned *a, *b;

@@ -1,4 +1,4 @@
-// cusim_memory.h: loads and stores with a cache hint, which does nothing here; copies and fills.
+// cusim_memory.h: loads and stores with cache hints, which have no effect here; copies and fills.
 #ifndef CUSIM_MEMORY_H
 #define CUSIM_MEMORY_H
 
@@ -25,8 +25,8 @@ template <class T> CUSIM_FN void __stwt(T *p, T v) { *p = v; }
 CUSIM_SPACE(shared) CUSIM_SPACE(global) CUSIM_SPACE(local) CUSIM_SPACE(constant)
 #undef CUSIM_SPACE
 
-// Templates, so that they stand beside a system header's functions, which then are preferred.
-// Traced, the whole range is announced, in the caller's name.
+// Templates, so that a system header's functions of the same name are preferred. Traced as a whole
+// range, in the caller's name.
 #if CUSIM_TRACE
 extern "C" void *__tsan_memcpy(void *, const void *, size_t);
 extern "C" void *__tsan_memmove(void *, const void *, size_t);

@@ -1,5 +1,5 @@
-// cusim_mma_any.h: one mma.sync of any shape and types: what the runs of cusim_matrix.h leave out
-// (4-bit and 1-bit integers, double, mixed types, saturated sums, products behind a predicate).
+// cusim_mma_any.h: a single mma.sync of any shape and types, for what the runs of cusim_matrix.h
+// exclude (4-bit and 1-bit integers, double, mixed types, saturated sums, predicated mma).
 //
 // All fragments follow one rule. With g = lane / 4, t = lane % 4: elements of k come in groups of
 // what four lanes' registers hold, t's share in order. Registers of A hold row g, then, where M is
@@ -31,7 +31,7 @@ struct F64 {
   static double get(unsigned long long r, int) { return __builtin_bit_cast(double, r); }
 };
 
-// How a product is made and added.
+// Multiplication and addition.
 struct TimesPlus {
   static float add(float d, float a, float b) { return d + a * b; }
   static double add(double d, double a, double b) { return __builtin_fma(a, b, d); }
@@ -48,7 +48,7 @@ struct AndCount {
   }
 };
 
-// How C and D lie in registers: kPair registers hold two neighbouring columns.
+// Layout of C and D in registers: kPair registers hold two neighbouring columns.
 template <bool kSaturate> struct SumInt {
   using Number = long long;
   using Register = unsigned;
@@ -95,7 +95,7 @@ template <class F> CUSIM_FN typename F::Number mma_element(unsigned long long r,
     return F::get(r, i);
 }
 
-// kDepth: of k, in elements of A's type.
+// kDepth: length of k, in elements of A's type.
 template <class A, class B, class C, class D, int M, int kDepth, class Product>
 CUSIM_UNTRACED inline void mma_any_work(void *const *lanes, unsigned mask) {
   using Register = typename D::Register;

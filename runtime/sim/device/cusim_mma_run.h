@@ -8,7 +8,7 @@
 
 namespace cusim {
 
-// One product of registers: kHalves groups of k, M = 16, N = 8; C and D are Sum's.
+// One mma of registers: kHalves groups of k, M = 16, N = 8; C and D have Sum's type.
 template <class F, int M, int N, int K> struct Mma {
   using Fragment = F;
   static constexpr int kGroup = 4 * F::kElements, kHalves = K / kGroup, kA = 2 * kHalves,
@@ -16,9 +16,9 @@ template <class F, int M, int N, int K> struct Mma {
   static_assert(M == 16 && N == 8 && (kHalves == 1 || kHalves == 2), "a shape of mma.sync");
 };
 
-// The registers of many products, each once. Of each product a row of `map`: how many products its
-// group has (0: it is in one that began before; negative: its B are those of the group before), and
-// the slots of its D, A, B, C; slot -1 holds 0.
+// The registers of several mma, each stored once. Each mma has a row of `map`: the number of mma in
+// its group (0: its group began before; negative: its B are those of the group before), and the
+// slots of its D, A, B, C; slot -1 holds 0.
 struct MmaRun {
   unsigned *slots;
   const short *map;
@@ -53,7 +53,7 @@ CUSIM_FAST void mma_gather_a(const MmaSlots &lanes, const short *map, MmaTile<Fo
   }
 }
 
-// Of N products whose rows of the map lie kWords apart.
+// N mma whose rows of the map are kWords apart.
 template <class Form, int N, int kWords>
 CUSIM_FAST void mma_gather_b(const MmaSlots &lanes, const short *map, MmaTile<Form> *t) {
   using F = typename Form::Fragment;
@@ -87,7 +87,7 @@ struct MmaFour {
   }
 };
 
-// Whether the sums of N products lie in a row, as they mostly do.
+// True if the accumulators of N mma are contiguous, as they mostly are.
 template <int N, int kWords> CUSIM_UNTRACED bool mma_in_a_row(const short *map) {
   for (int n = 0; n < N; n++)
     for (int i = 0; i < 4; i++)
@@ -95,7 +95,7 @@ template <int N, int kWords> CUSIM_UNTRACED bool mma_in_a_row(const short *map) 
   return true;
 }
 
-// Between such sums, of a lane, and two rows of D, 8 apart.
+// Converts between such accumulators of a lane and two rows of D, 8 apart.
 template <class Number, int N, bool kIn>
 CUSIM_FAST void mma_move_row(unsigned *const (&lanes)[32], int slot, Number (*d)[8 * N]) {
   for (int l = 0; l < 32; l++) {

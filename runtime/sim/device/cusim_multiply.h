@@ -2,9 +2,8 @@
 #ifndef CUSIM_MULTIPLY_H
 #define CUSIM_MULTIPLY_H
 
-// What runs for every product is optimized, whatever the kernel around it is; with multiplication
-// and addition in one. NOTE: which changes no sum of 16-bit or narrower factors: they multiply
-// exactly.
+// This code is always optimized, also in unoptimized kernels, with fma contraction. NOTE: that
+// changes no sum of factors of 16 bits or less: their products are exact.
 #if defined(__clang__)
 #define CUSIM_FAST CUSIM_UNTRACED
 #else
@@ -19,8 +18,8 @@ constexpr int kVectorNumbers = 16, kSums = 16; // of a vector; vectors of sums t
 constexpr int kVectorNumbers = 8, kSums = 8;
 #endif
 
-// NOTE: with vector types, and several sums under way at once: the compiler leaves the loop over
-// columns scalar, and one sum waits for itself. Several rows share what was read of b.
+// NOTE: with vector types and several independent sums: the compiler does not vectorize the loop
+// over columns, and a single sum is bound by latency. Several rows share the loads of b.
 template <class Number, int kRows, int kDepth, int kCols>
 CUSIM_FAST auto multiply(Number (*d)[kCols], const Number (*a)[kDepth], const Number (*b)[kCols]) {
 #if defined(__clang__)

@@ -1,6 +1,6 @@
-// cusim_ptx.h: what the C++ text that libcusim makes of PTX stands on: types, registers, calls.
+// cusim_ptx.h: the types, registers and calls of the C++ text that libcusim generates from PTX.
 //
-// x_NAME is the meaning of instruction NAME; modifiers that change it follow the name. Values are of
+// x_NAME implements instruction NAME; modifiers that change its meaning follow. Values have
 // PTX's types; registers are kept as unsigned integers, floats or doubles.
 #ifndef CUSIM_PTX_H
 #define CUSIM_PTX_H

@@ -7,8 +7,8 @@ enum { XFtz = 1, XSat = 2, XRelu = 4, XSatFinite = 8 };
 
 // ---- formats of few bits ------------------------------------------------------------------------
 
-// x in a format of kBits bits, kMantissa of them behind the point, least exponent kLeast; beyond
-// kMost it overflows. The sign's bit is the uppermost.
+// x in a format of kBits bits with kMantissa mantissa bits and least exponent kLeast; overflows
+// beyond kMost. The sign is the top bit.
 template <int kBits, int kMantissa, int kLeast> struct Format {
   static u32 from(double x, int mode, u32 most, u32 infinity, u32 nan, bool finite) {
     if (x != x) return nan;
@@ -149,7 +149,7 @@ template <class To, int kMode, int kFlags> CUSIM_FN To x_cvt(e5m2x2 from) {
   return kFlags & XRelu ? x_relu(r) : r;
 }
 
-// cvt.pack.sat: b in the lower part, a above it, and c above that, where there is room.
+// cvt.pack.sat: b in the lower part, a above it, and c above that if there is room.
 template <class T> CUSIM_FN u32 pack(s32 a, s32 b, u32 c, int bits) {
   u32 mask = bits == 32 ? ~0u : (1u << bits) - 1;
   u32 r = (u32(integer<T, XSat>(a)) & mask) << bits | (u32(integer<T, XSat>(b)) & mask);

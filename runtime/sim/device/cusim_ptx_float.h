@@ -43,7 +43,7 @@ CUSIM_FN double fma_odd(double a, double b, double c) {
   return flt(away ? bits(sum) | 1 : bits(sum) - 1);
 }
 
-// ---- arithmetic: f32, f64, then the 16-bit types and pairs ---------------------------------------
+// ---- arithmetic: f32, f64, then the 16-bit types and pairs --------------------------------------
 
 #define PTX_ARITH2(name, op)                                                                       \
   CUSIM_FN f32 name(f32 a, f32 b) { return a op b; }                                               \
@@ -98,7 +98,7 @@ PTX_FMA(rz, FE_TOWARDZERO)
 PTX_FMA(rm, FE_DOWNWARD)
 PTX_FMA(rp, FE_UPWARD)
 #undef PTX_FMA
-// Of bf16: what is exact, or odd, is cut, and stepped away from 0 where the mode points there.
+// For bf16: truncates an exact or odd value, and steps away from 0 if the rounding mode demands it.
 template <int kMode> CUSIM_FN bf16 fma_directed(bf16 a, bf16 b, bf16 c) {
   double product = (double)num(a) * num(b), exact = fma_odd(num(a), num(b), num(c));
   if (exact == 0 && __builtin_signbit(product) != __builtin_signbit((double)num(c)))
@@ -120,7 +120,7 @@ PTX_FMA(rm, FE_DOWNWARD)
 PTX_FMA(rp, FE_UPWARD)
 #undef PTX_FMA
 
-// How mma of doubles makes a product and adds it, with a rounding: cusim_mma_any.h.
+// Multiplication and addition of mma on doubles, with a rounding: cusim_mma_any.h.
 namespace cusim {
 struct FusedRz {
   static double add(double d, double a, double b) { return x_fma_rz(a, b, d); }
@@ -149,7 +149,8 @@ PTX_UNARY(x_sqrt, __builtin_sqrtf(a), __builtin_sqrt(a))
 PTX_UNARY(x_rcp_approx, 1.0f / a, upper_half(1.0 / a))
 PTX_UNARY(x_sqrt_approx, __builtin_sqrtf(a), __builtin_sqrt(a))
 PTX_UNARY(x_rsqrt_approx, float(1.0 / __builtin_sqrt(double(a))), 1.0 / __builtin_sqrt(a))
-// NOTE: of f64 the form with ftz is of the upper 32 bits alone; the other is exact but for the last.
+// NOTE: for f64 the ftz form uses only the upper 32 bits; the other is exact except for the last
+// bit.
 CUSIM_FN f64 x_rsqrt_approx_ftz(f64 a) {
   return ftz(upper_half(x_rsqrt_approx(upper_half(ftz(a)))));
 }
@@ -193,7 +194,7 @@ template <class T> CUSIM_FN bool minus_bit(T x) { return __builtin_signbit(x); }
 template <class T> CUSIM_FN T least(T a, T b) { return a < b || (a == b && minus_bit(a)) ? a : b; }
 template <class T> CUSIM_FN T most(T a, T b) { return a > b || (a == b && !minus_bit(a)) ? a : b; }
 template <class T> constexpr u32 sign_bits = sizeof(T) == 2 ? 0x8000u : 0x80008000u;
-// Of a NaN and a number the number; with _nan, the NaN.
+// Of a NaN and a number the number; with _nan the NaN.
 #define PTX_EXTREME(name, pick)                                                                    \
   template <class T> CUSIM_FN T name##_real(T a, T b) {                                            \
     return a != a ? (b != b ? canonical_nan(a) : b) : b != b ? a : pick(a, b);                     \
@@ -254,7 +255,7 @@ CUSIM_FN bool x_testp_normal(f64 x) { return x_testp_finite(x) && __builtin_fabs
 template <class T> CUSIM_FN bool x_testp_number(T x) { return x == x; }
 template <class T> CUSIM_FN bool x_testp_notanumber(T x) { return x != x; }
 
-// ---- comparisons: false for NaN, but for those that end in u -------------------------------------
+// ---- comparisons: false for NaN, except those that end in u -------------------------------------
 
 #define PTX_COMPARE(name, expression)                                                              \
   template <class T> CUSIM_FN bool x_##name##_num(T a, T b) { return expression; }                 \

@@ -50,8 +50,8 @@ template <class T> CUSIM_FN T x_mad24_hi(T a, T b, T c) {
 }
 CUSIM_FN s32 x_mad24_hi_sat(s32 a, s32 b, s32 c) { return x_addsat(x_mul24_hi(a, b), c); }
 
-// The carry of add.cc and its like is a register of the thread. NOTE: as on GPUs a subtraction is
-// a + ~b + 1 and leaves the carry of that sum: none where it borrows. PTX's text does not say so,
+// The carry of add.cc and similar ones is a register of the thread. NOTE: as on GPUs a subtraction
+// is a + ~b + 1 and leaves the carry of that sum: 0 on a borrow. The PTX manual does not say so,
 // but code of NVIDIA's compiler (128-bit divisions) reads it with addc.
 template <class T> CUSIM_FN T x_addc(u32 carry, T a, T b) { return T(a + b + T(carry & 1)); }
 template <class T> CUSIM_FN T x_addccc(u32 &carry, T a, T b) {
@@ -188,8 +188,8 @@ template <int kTable> CUSIM_FN u32 x_lop3(u32 a, u32 b, u32 c) {
   return r;
 }
 
-// Byte i of the result: of the eight bytes of b and a the one that the i-th nibble picks; its top
-// bit asks for that byte's sign, repeated.
+// Byte i of the result is the byte of (b, a) that nibble i selects; the nibble's top bit replicates
+// that byte's sign instead.
 CUSIM_FN u32 x_prmt(u32 a, u32 b, u32 s) {
   u64 all = u64(b) << 32 | a;
   u32 r = 0;

@@ -1,8 +1,8 @@
-// cusim_ptx_memory.h: loads, stores and atomics of PTX; each announces itself when it is watched.
+// cusim_ptx_memory.h: loads, stores and atomics of PTX; each announces itself if it is traced.
 #ifndef CUSIM_PTX_MEMORY_H
 #define CUSIM_PTX_MEMORY_H
 
-// Own: the thread's alone, never watched. Local: so, but for its bounds.
+// Own: private to the thread, never traced. Local: only bounds are checked.
 enum x_access { Plain, Volatile, Atomic, Constant, Own, Compares, Local };
 
 template <class T, int N> struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) x_vector { T v[N]; };
@@ -28,7 +28,7 @@ struct x_local : CusimLocal { // as long as its function runs
 // Sixteen aligned bytes in one access, which today's processors make whole.
 typedef u64 x_sixteen __attribute__((vector_size(16), may_alias));
 
-// NOTE: a thread that spins on a flag lets others run, before it learns what they published there.
+// NOTE: a thread that spins on a flag yields before it reads what others published.
 template <class T, int kKind> CUSIM_FN T x_ld(const u8 *p) {
   if constexpr (kKind == Volatile || kKind == Atomic) cusim_yield();
   x_watch<T>(p, kKind, false);
@@ -58,7 +58,7 @@ template <int kKind, class T> CUSIM_FN void x_st(u8 *p, T value) {
     __builtin_memcpy(p, &value, sizeof value);
 }
 
-// *p = f(*p) in one step; what changes nothing is a read, most likely by a loop that waits.
+// *p = f(*p) atomically; without a change a read, most likely by a spinning loop.
 template <class T, class F> CUSIM_FN T x_update(u8 *at, F f) {
   T *p = (T *)at, old, desired;
   x_watch<T>(at, Atomic, true);
@@ -101,7 +101,7 @@ template <class T> CUSIM_FN T x_atom_inc(u8 *p, T most) {
 template <class T> CUSIM_FN T x_atom_dec(u8 *p, T most) {
   return x_update<T>(p, [most](T old) { return old == 0 || old > most ? most : T(old - 1); });
 }
-// NOTE: of 128 bits the compilers' __atomic functions need a library; __sync is an instruction.
+// NOTE: for 128 bits the compilers' __atomic functions need a library; __sync is an instruction.
 CUSIM_FN b128 x_swap(u8 *p, b128 expected, b128 desired) {
 #if defined(__x86_64__)
   return __sync_val_compare_and_swap((b128 *)p, expected, desired);
@@ -155,8 +155,7 @@ CUSIM_FN bool x_isspacep_local(const u8 *p) {
   return p >= &here && p < cusim_self->stack_end;
 }
 CUSIM_FN bool x_isspacep_cluster(const u8 *p);
-// Variables in constant memory are in a section of their own; the linker defines its ends, if there
-// are any.
+// Constant memory is in a separate section; the linker defines its bounds if it exists.
 #define X_CONST __attribute__((section("cusim_const")))
 extern "C" __attribute__((weak, visibility("hidden"))) u8 __start_cusim_const[],
     __stop_cusim_const[];

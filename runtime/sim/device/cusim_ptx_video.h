@@ -1,9 +1,9 @@
-// cusim_ptx_video.h: PTX's video instructions: arithmetic on chosen bytes and halves of registers,
-// clamped, then added to a third operand, compared with it or put into it.
+// cusim_ptx_video.h: PTX's video instructions: arithmetic on selected bytes and halves of
+// registers, clamped, then added to, compared with or inserted into a third operand.
 #ifndef CUSIM_PTX_VIDEO_H
 #define CUSIM_PTX_VIDEO_H
 
-typedef __int128 x_video; // holds every result before it is cut
+typedef __int128 x_video; // holds every result before truncation
 
 enum x_video_op {
   VideoAdd, VideoSub, VideoAbsdiff, VideoMin, VideoMax, VideoAverage, VideoShl, VideoShr,
@@ -63,7 +63,8 @@ CUSIM_FN u32 x_vmad(s64 a, s64 b, u32 c, bool is_signed, bool minus_ab, bool min
   return u32(sat ? x_video_clamp(sum, 32, is_signed || minus_ab || minus_c) : sum);
 }
 
-// n parts of 32 / n bits each. A digit of picks is a part of b and a, a's lower; of b's the same.
+// n parts of 32 / n bits each. A digit of picks_a or picks_b selects a part of (b, a), a in the
+// lower half.
 CUSIM_FN u32 x_video_simd(x_video_op op, int n, u32 a, u32 b, u32 c, u32 picks_a, u32 picks_b,
                           bool signed_a, bool signed_b, bool signed_d, int mask, bool sat,
                           bool adds) {

@@ -51,7 +51,7 @@ CUSIM_FN u32 x_bar_red_popc(s32 id, s32 threads, bool p) { return u32(cusim_barr
 CUSIM_FN bool x_bar_red_or(s32 id, s32 threads, bool p) { return cusim_barrier_reduce(id, threads, p) != 0; }
 CUSIM_FN bool x_bar_red_and(s32 id, s32 threads, bool p) { return cusim_barrier_reduce(id, threads, !p) == 0; }
 
-// Groups of products, counted from 1; those up to product_done were waited for.
+// wgmma groups, numbered from 1; those up to product_done are complete.
 CUSIM_FN void x_wgmma_wait(u32 groups) {
   CusimThread *self = cusim_self;
   u32 done = self->product_groups > groups ? self->product_groups - groups : 0;
@@ -67,12 +67,12 @@ CUSIM_FN void x_wgmma_fenced(u32 fences) {
 }
 CUSIM_FN u32 x_newest(u32 a, u32 b) { return a > b ? a : b; }
 
-// The parity of the phase that a state word of mbarrier.arrive is in.
+// The parity of the phase of mbarrier.arrive's state word.
 CUSIM_FN s32 x_mbar_phase(u64 state) { return cusim_mbar_phase(state); }
 
 // ---- clusters -----------------------------------------------------------------------------------
-// An address of shared::cluster: a distance from a block's window; above it the rank plus 1, or 0 for
-// the own block.
+// An address of shared::cluster: a distance from a block's window; above it the rank plus 1, or 0
+// for the own block.
 
 enum { kRankShift = 24 };
 using cusim::kWindowBefore;
@@ -142,8 +142,8 @@ CUSIM_FN void ptx_free(u8 *const *A) {
   cusim_free(p);
 }
 
-// Lanes are told apart by where they call. NOTE: Clang would make one of two equal calls in both
-// branches; what differs before and behind them keeps them apart.
+// Lanes are grouped by their place of call. NOTE: Clang would merge equal calls in two branches;
+// different code before and after them keeps them separate.
 template <int kPlace> CUSIM_FN u32 x_activemask() {
   asm volatile("" : : "i"(kPlace));
   u32 lanes = __activemask();

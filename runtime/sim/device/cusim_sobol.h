@@ -1,6 +1,6 @@
 // cusim_sobol.h: Sobol's quasi-random numbers of 32 and 64 bits, plain and scrambled, a part of
-// curand_kernel.h, in Antonov and Saleev's order (1979): the n-th number is the sum (xor) of the
-// direction vectors at the ones of n's Gray code. The vectors are the caller's.
+// curand_kernel.h, in the order of Antonov and Saleev (1979): the n-th number is the xor of the
+// direction vectors at the ones of n's Gray code. The caller provides the vectors.
 #ifndef CUSIM_SOBOL_H
 #define CUSIM_SOBOL_H
 
@@ -9,7 +9,7 @@ typedef unsigned long long curandDirectionVectors64_t[64];
 
 namespace cusim {
 template <class T> struct Sobol {
-  T i, x, c; // how many were given, the next one, what scrambles it
+  T i, x, c; // numbers generated so far; the next one; the scrambling constant
   T direction_vectors[8 * sizeof(T)];
 };
 template <class T> CUSIM_FN void sobol_skip(Sobol<T> *s, T n) {
@@ -41,7 +41,7 @@ CUSIM_FN float sobol_normal(unsigned x) {
   bool far = x > 1u << 31;
   return (far ? 1.4142135f : -1.4142135f) * erfcinvf(2.0f * uniform(far ? ~x : x));
 }
-CUSIM_FN double sobol_normal(unsigned long long x, int bits) { // x has so many bits
+CUSIM_FN double sobol_normal(unsigned long long x, int bits) { // x has `bits` bits
   bool far = x > 1ull << (bits - 1);
   if (far) x = (1ull << bits) - 1 - x;
   double p = (double(x) + 0.5) * (bits == 32 ? 0x1p-32 : 0x1p-53);

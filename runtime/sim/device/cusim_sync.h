@@ -1,9 +1,9 @@
-// cusim_sync.h: barriers, fences, and the exchanges within a warp. All exchanges are one mechanism:
-// each lane of the mask brings an operand, the last to arrive computes every lane's result.
+// cusim_sync.h: barriers, fences, and warp exchanges, which are all one mechanism: each lane of the
+// mask passes an operand, the last to arrive computes every lane's result.
 #ifndef CUSIM_SYNC_H
 #define CUSIM_SYNC_H
 
-// rewrite.c numbers the places where it is called.
+// rewrite.c numbers the places of calls.
 CUSIM_FN void __syncthreads(int place = 0) { cusim_barrier_at(place); }
 CUSIM_FN int __syncthreads_count(int p) { return cusim_barrier_count(p); }
 CUSIM_FN int __syncthreads_or(int p) { return cusim_barrier_count(p) != 0; }
@@ -25,11 +25,11 @@ CUSIM_FN int lane() { return int(cusim_self->linear % 32); }
 template <class T> struct Shuffle {
   T value, result;
   int source; // lane
-  unsigned named; // the mask as it was given: who has exited is in it, too
+  unsigned named; // the mask as passed; includes lanes that have exited
 };
 
-// A lane that takes no part has nothing to read: its readers get a NaN pattern; traced, a report
-// where the mask names it, because it has exited or is not there.
+// Lanes that take no part have no value: their readers get a NaN pattern; traced, a report if the
+// mask names them although they have exited or do not exist.
 template <class T> void shuffle_work(void *const *operands, unsigned mask) {
   CUSIM_LANES(l, mask) {
     Shuffle<T> *mine = static_cast<Shuffle<T> *>(operands[l]);
@@ -50,7 +50,7 @@ template <class T> CUSIM_FN T shuffle(unsigned mask, T value, int source) {
   return s.result;
 }
 
-// Lane `to` when it lies in the same segment of `width` lanes, else the calling lane.
+// Lane `to` if it is in the same segment of `width` lanes, else the calling lane.
 CUSIM_FN int in_segment(int to, int width) {
   int me = lane();
   return to >= 0 && to / width == me / width ? to : me;
@@ -109,7 +109,7 @@ template <class T> void match_work(void *const *operands, unsigned mask) {
 
 } // namespace cusim
 
-// Of distances and lane masks five bits count.
+// Distances and lane masks are taken modulo 32.
 template <class T> CUSIM_FN T __shfl_sync(unsigned mask, T v, int from, int width = 32) {
   return cusim::shuffle(mask, v, (cusim::lane() & ~(width - 1)) | (from & (width - 1)));
 }
@@ -155,8 +155,8 @@ template <class T> CUSIM_FN unsigned __match_all_sync(unsigned mask, T value, in
   *all = same == mask;
   return *all ? mask : 0;
 }
-// NOTE: lanes do not run in step here; those are active that come by before the warp's others can go
-// on no more.
+// NOTE: lanes do not run in lockstep here; the active lanes are those that arrive before the warp's
+// others cannot continue.
 CUSIM_FN unsigned __activemask() { return cusim_lanes_here(); }
 
 #endif

@@ -1,9 +1,9 @@
-// cusim_wgmma.h: products of a warp group: 128 threads, M = 64, a step of 32 bytes in k.
+// cusim_wgmma.h: wgmma: 128 threads, M = 64, steps of 32 bytes in k.
 //
-// Layouts as tests/prim/layouts.txt has them: fragments of registers, and tiles in shared memory
-// that 64-bit descriptors tell of.
-// NOTE: wgmma_run makes products where the last is asked for; wgmma_async, as late as a GPU may:
-// a product that is read before its wait, or whose operands are overwritten, shows as wrong
+// Layouts are those of tests/prim/layouts.txt: fragments in registers, and tiles in shared memory
+// with 64-bit descriptors.
+// NOTE: wgmma_run computes a run at its last wgmma; wgmma_async as late as a GPU may:
+// a result that is read before its wait, or overwritten operands, show as wrong
 // numbers.
 #ifndef CUSIM_WGMMA_H
 #define CUSIM_WGMMA_H
@@ -16,7 +16,7 @@ struct WgmmaStep { // one product: A as a tile or in registers
   bool scale_d;
 };
 
-// A run of products with the same sums.
+// A run of wgmma with the same accumulators.
 struct Wgmma {
   unsigned *d;
   const WgmmaStep *steps; // null: `one`
@@ -77,7 +77,7 @@ CUSIM_FAST void wgmma_rows(const Tile &tile, bool trans, int rows, int scale,
   }
 }
 
-// Between the registers of a warp group and D: of each thread pairs in two rows, 8 apart.
+// Converts between the registers of a warp group and D: pairs of each thread in two rows, 8 apart.
 template <class Number, int N, bool kHalf, bool kIn>
 CUSIM_FAST void wgmma_move(const Wgmma *const *lanes, Number (*d)[N]) {
   for (int t = 0; t < 128; t++) {

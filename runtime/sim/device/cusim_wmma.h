@@ -1,19 +1,19 @@
-// cusim_wmma.h: products of wmma fragments. One definition, for PTX (cusim_ptx_wmma.h) and nvcuda
+// cusim_wmma.h: wmma fragments and products. One definition, for PTX (cusim_ptx_wmma.h) and nvcuda
 // (mma.h).
 //
-// Which lane holds which element of a fragment is open: here lane l of n elements each holds those
-// from l * n on, row by row; where there are more places than elements, they come again.
+// The layout of a fragment is unspecified: here lane l with n elements has those
+// from l * n on, row by row, repeating if there are more places than elements.
 #ifndef CUSIM_WMMA_H
 #define CUSIM_WMMA_H
 
 namespace cusim {
 
-// Which elements of a matrix a lane of `count` holds: element e lies in row e / kCols.
+// The index of a lane's i-th element: element e is in row e / kCols.
 template <int kRows, int kCols> CUSIM_FN int wmma_element(int lane, int count, int i) {
   return (lane * count + i) % (kRows * kCols);
 }
 
-// One type of element: Type as it is kept; Number: what it is summed as.
+// An element type: Type as stored; Number: the type of sums.
 template <class Type> struct WmmaElement;
 template <class Type, class Sum> struct WmmaPlain {
   using Number = Sum;
@@ -37,7 +37,7 @@ struct WmmaOperands {
   const void *a, *b, *c;
 };
 
-// A matrix of so many elements, from the parts of all lanes.
+// A matrix of kElements, from the parts of all lanes.
 template <class Part, int kElements>
 CUSIM_UNTRACED inline void wmma_gather(void *const *lanes, const void *WmmaOperands::*which,
                                        typename Part::Element::Number *out) {
@@ -49,8 +49,8 @@ CUSIM_UNTRACED inline void wmma_gather(void *const *lanes, const void *WmmaOpera
   }
 }
 
-// Sums are made from C in order of k; those of whole numbers whole, then cut off or, kSaturate,
-// kept to the ends of int.
+// Sums start from C, in order of k; integer sums are exact, then truncated or, with kSaturate,
+// clamped to int.
 template <class PartA, class PartB, class PartC, class PartD, int kM, int kN, int kK,
           bool kSaturate>
 CUSIM_UNTRACED inline void wmma_work(void *const *lanes, unsigned mask) {

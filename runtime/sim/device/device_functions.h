@@ -1,1 +1,1 @@
-// device_functions.h: what it declares for kernels is built in, as it is in NVRTC.
+// device_functions.h: its declarations for kernels are built in, as in NVRTC.

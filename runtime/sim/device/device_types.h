@@ -1,1 +1,1 @@
-// device_types.h: what it declares for kernels is built in, as it is in NVRTC.
+// device_types.h: its declarations for kernels are built in, as in NVRTC.

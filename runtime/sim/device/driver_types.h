@@ -1,1 +1,1 @@
-// driver_types.h: what it declares for kernels is built in, as it is in NVRTC.
+// driver_types.h: its declarations for kernels are built in, as in NVRTC.

@@ -1,1 +1,1 @@
-// host_defines.h: what it declares for kernels is built in, as it is in NVRTC.
+// host_defines.h: its declarations for kernels are built in, as in NVRTC.

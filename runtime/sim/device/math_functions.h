@@ -1,1 +1,1 @@
-// math_functions.h: what it declares for kernels is built in, as it is in NVRTC.
+// math_functions.h: its declarations for kernels are built in, as in NVRTC.

@@ -1,5 +1,5 @@
-// mma.h: nvcuda::wmma: products of matrices by a warp, of fp16, bf16, tf32, double and integers of
-// 8 bits, 4 bits and 1 bit.
+// mma.h: nvcuda::wmma: warp-wide matrix products of fp16, bf16, tf32, double and integers of 8
+// bits, 4 bits and 1 bit.
 #ifndef CUSIM_MMA_H
 #define CUSIM_MMA_H
 
@@ -33,11 +33,11 @@ enum bmmaBitOp { bmmaBitOpXOR = 1, bmmaBitOpAND = 2 };
 enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
 } // namespace experimental
 
-// How an element is kept, and as what type cusim::wmma takes it.
+// Storage type of an element, and its type in cusim::wmma.
 template <class T> struct Kept { using Storage = T; };
 template <> struct Kept<precision::tf32> { using Storage = float; };
 
-// Whether there is a product of these: A's and B's type, shape.
+// True for supported types and shapes: A's and B's type, shape.
 template <class T> constexpr bool is_shape(int m, int n, int k) {
   if (__is_same(T, precision::tf32)) return m == 16 && n == 16 && k == 8;
   if (__is_same(T, double)) return m == 8 && n == 8 && k == 4;
@@ -104,7 +104,8 @@ CUSIM_FN void load(Part<T, kRows, kCols, kEach> &f, const typename Kept<T>::Stor
   cusim_meet(0xffffffffu, 0, 0);
 }
 
-// A and B lie in memory as their type says; an accumulator as the call does. Strides in elements.
+// A and B have the layout of their type in memory; an accumulator that of the call. Strides in
+// elements.
 template <class Use, int m, int n, int k, class T, class Layout>
 CUSIM_FN void load_matrix_sync(fragment<Use, m, n, k, T, Layout> &f,
                                const typename Kept<T>::Storage *from, unsigned stride) {
@@ -152,7 +153,7 @@ CUSIM_FN void mma_sync(fragment<accumulator, m, n, k, To> &d,
 
 // ---- integers of 4 bits and of 1 ----------------------------------------------------------------
 
-// A lane holds one word of them: A lies row by row, B column by column, four words each.
+// A lane has one word: A is stored by rows, B by columns, four words each.
 template <class T> struct Narrow;
 template <> struct Narrow<experimental::precision::s4> {
   using Storage = int;

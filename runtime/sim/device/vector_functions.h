@@ -1,1 +1,1 @@
-// vector_functions.h: what it declares for kernels is built in, as it is in NVRTC.
+// vector_functions.h: its declarations for kernels are built in, as in NVRTC.

@@ -1,4 +1,4 @@
-// barrier.c: the barriers of a block, all that its threads meet at by number.
+// barrier.c: the numbered barriers of a block.
 #include "sim/exec/exec.h"
 
 #include <pthread.h>
@@ -9,8 +9,8 @@ static bool complete(Block *block, const BlockBarrier *barrier) {
          barrier->arrived >= (barrier->expected ? barrier->expected : block->live);
 }
 
-// Lets those go on that wait; `last`, the thread whose arrival completed it, goes on too, if it
-// is not negative.
+// Releases the waiting threads; also `last`, the thread whose arrival completed it, unless
+// negative.
 static void release(Block *block, BlockBarrier *barrier, int last) {
   int warps = (block->threads + kWarpLanes - 1) / kWarpLanes;
   if (!barrier->expected) clock_join(&barrier->clock, block->exited);
@@ -30,9 +30,8 @@ static void release(Block *block, BlockBarrier *barrier, int last) {
 
 // ---- one barrier from several places ------------------------------------------------------------
 
-// Pairs of addresses known to be one line: copies that the compiler made of it. Asking for lines is
-// slow, so what one thread has learned all know; each keeps the last pairs it met, and asks them
-// first.
+// Pairs of addresses known to be one source line: copies that the compiler made of it. Looking up
+// lines is slow, so results are shared by all threads; each checks its own last pairs first.
 enum { kPairs = 64, kSharedPairs = 4096 };
 typedef struct Pair {
   const void *a, *b; // in this order: a < b
@@ -74,7 +73,7 @@ static void compare_places(BlockBarrier *barrier, int place, const void *pc) {
     fault_line(pc, here, sizeof here);
     fault_line(barrier->pc, there, sizeof there);
     bool differ = strcmp(here, there) != 0;
-    bool lines = strchr(here, ':') && strchr(there, ':'); // without addr2line there are none
+    bool lines = strchr(here, ':') && strchr(there, ':'); // without addr2line there are no lines
     if (apart || (lines && differ))
       fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
                   "not all threads reach the barrier at %s: others wait at %s", here,
@@ -98,7 +97,7 @@ static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, 
                 barrier->expected ? barrier->expected : block->threads);
   if (threads % kWarpLanes || threads > block->threads)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "barrier %d: %d threads is no multiple of 32, or more than the block's %d", id,
+                "barrier %d: %d threads is not a multiple of 32, or more than the block's %d", id,
                 threads, block->threads);
   if (!barrier->arrived) barrier->pc = pc, barrier->place = place;
   bool elsewhere = barrier->pc != pc || barrier->place != place;
@@ -165,8 +164,8 @@ int cusim_live_threads(void) {
   return fiber_running()->block->live;
 }
 
-// A thread has exited: it counts as present where all live threads are awaited, and what it did
-// lies before such a barrier.
+// A thread has exited: it counts as present at barriers of all live threads, and its operations are
+// ordered before these.
 void barrier_exit(Block *block, int thread) {
   clock_publish(block, &block->exited, thread);
   BlockBarrier *all = &block->barriers[0];

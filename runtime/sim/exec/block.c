@@ -1,8 +1,8 @@
 // block.c: runs the threads of one block on the fibers of one OS thread.
 //
-// Nothing preempts a fiber: it runs until it waits in a meeting or barrier, yields, or its CUDA
+// Nothing preempts a fiber: it runs until it waits in a collective or barrier, yields, or its CUDA
 // thread ends. Each warp keeps the lanes that can run as a bit mask, the block a mask of warps,
-// so that releasing a warp and choosing the next lane are a few instructions. A warp runs on as
+// so that releasing a warp and choosing the next lane are a few instructions. A warp runs as
 // long as it can (its data is in cache). With NNGEN_SIM_SEED the choices are random.
 #include "sim/exec/exec.h"
 
@@ -28,7 +28,7 @@ static inline int choose(Block *block, unsigned bits) {
   return (__builtin_ctz(turned) + turn) % 32;
 }
 
-// Takes the lane off its warp's masks; the fiber to continue, or a free one to start the lane.
+// Removes the lane from its warp's masks; returns the fiber to continue, or a free one to start it.
 static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp *warp, int lane) {
   unsigned bit = 1u << lane;
   if (warp->ready & bit) {
@@ -43,8 +43,8 @@ static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp
   return fiber;
 }
 
-// Nothing of the block can run: another block of the cluster that can, or the same, a waiter of
-// which was freed. Else it reports a deadlock.
+// No lane of the block can run: returns another block of the cluster that can, or the same one if a
+// waiter was released. Else reports a deadlock.
 static Block *stall(Block *block) {
   const Cluster *c = block->cluster;
   Block *next = c->size > 1 ? cluster_next(block) : NULL;
@@ -95,7 +95,7 @@ void block_ready(Fiber *fiber) {
   fiber->block->ready_warps |= 1u << warp;
 }
 
-// Steps behind all that can run: the warp's higher lanes go first, then the other warps in turn.
+// Yields to every other runnable lane: the warp's higher lanes first, then the other warps in turn.
 void block_yield(Fiber *fiber) {
   trace_leave(fiber);
   Block *block = fiber->block;
@@ -121,8 +121,8 @@ void cusim_yield(void) {
     block_ready(fiber);
     go(fiber, pick(other));
   }
-  // It may wait for another block, which may have failed. NOTE: alone it keeps its processor: on a
-  // busy host the watchdog, which counts processor time, would come late.
+  // It may wait for another block, which may have failed. NOTE: a single block does not yield the
+  // processor: the watchdog counts processor time, and would be late on a busy host.
   if (fiber->block->launch->cooperative) sched_yield();
   if (fiber->block->launch->lower) {
     trace_leave(fiber);
@@ -167,7 +167,7 @@ static void end_thread(Fiber *fiber) {
   if (block->cluster->arrived) cluster_exit(fiber);
 }
 
-// A whole block whose threads cannot wait: the compiler's own loop.
+// Runs a whole block whose threads cannot wait: the compiler's own loop.
 static void run_loop(Fiber *fiber) {
   Block *block = fiber->block;
   start_thread(fiber, 0);
@@ -176,7 +176,7 @@ static void run_loop(Fiber *fiber) {
   block->live = 0;
 }
 
-// The next lane of the running warp when none of its lanes waits to go on: this fiber takes it.
+// True if this fiber takes the next lane of the running warp because no other lane can run.
 static inline bool next_in_warp(Block *block) {
   Warp *warp = &block->warps[block->warp];
   if (block->random || warp->ready || !warp->fresh) return false;
@@ -201,7 +201,7 @@ static void run_threads(Fiber *volatile fiber_here) {
   } while (next_in_warp(block));
 }
 
-// What every fiber does for ever: take threads that have not started, run them, make room.
+// The main loop of a fiber: starts threads that have not run, runs them, yields.
 void fiber_main(void) {
   Fiber *fiber = fiber_running();
   for (;;) {
@@ -221,8 +221,7 @@ void fiber_main(void) {
   }
 }
 
-// The built-in variables that are the same in the whole block: the one of that rank in the cluster
-// number index.
+// The built-in variables common to the block: the cluster `index`, block `rank`.
 static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index,
                          unsigned rank) {
   const unsigned *dim = launch->cluster;
@@ -276,7 +275,7 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
   block->arrivals = block->meetings = 0;
 }
 
-// Gives up on a block whose launch has failed: its fibers start over.
+// Ends a block whose launch has failed: its fibers are reset.
 void block_abandon(void) {
   Worker *worker = sim_worker;
   void *lost;

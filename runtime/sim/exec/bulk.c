@@ -1,9 +1,9 @@
 // bulk.c: the copies of sm_90's asynchronous proxy: bulk and tensor, into shared memory and out of
 // it.
 //
-// A load lands as late as the program allows: when its mbarrier is all that the block waits for. A
-// store reads shared memory when its thread waits for its group, or ends. What a copy moves counts
-// as its thread's access, made when it lands.
+// A load lands as late as the program allows: when the block waits for nothing but its mbarrier. A
+// store reads shared memory when its thread waits for its group, or ends. A copy's accesses count
+// as its thread's, made when it lands.
 #include "sim/exec/bulk.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void bulk_trace(const BulkCopy *copy, const void *address, unsigned bytes, bool 
   if (!writes) trace_proxy_read(copy->fiber, (uintptr_t)address, (int)bytes, copy->pc);
 }
 
-// Piece by piece: what each writes is known when the next one is traced.
+// Piece by piece: the value written by each is checked when the next one is traced.
 static void store_all(const BulkCopy *copy) {
   bulk_trace(copy, copy->smem, copy->bytes, false);
   for (unsigned i = 0; i < copy->bytes; i += kWidest) {
@@ -82,7 +82,7 @@ void bulk_drop(Block *block) {
   block->last_load = &block->loads;
 }
 
-// ---- what kernels call --------------------------------------------------------------------------
+// ---- called by kernels --------------------------------------------------------------------------
 
 static void check(const BulkCopy *copy) {
   uintptr_t smem = (uintptr_t)copy->smem, gmem = (uintptr_t)copy->gmem;

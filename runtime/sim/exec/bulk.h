@@ -19,18 +19,18 @@ typedef struct BulkCopy {
   const void *pc;
 } BulkCopy;
 
-// Counts as the copy's access, in pieces of 16 bytes; what it reads is held to the proxy's fences.
+// Traces the copy's accesses, in pieces of 16 bytes; reads are checked against the proxy's fences.
 void bulk_trace(const BulkCopy *copy, const void *address, unsigned bytes, bool writes);
 
 // bulk_element.c: types are numbered as tensormap.replace has them, reductions as in cusim_abi.h.
-int bulk_type_bytes(int type); // 0: there is no such type
+int bulk_type_bytes(int type); // 0 if there is no such type
 void bulk_move_element(unsigned char *to, const unsigned char *from, int type, int how);
 void bulk_move_all(unsigned char *to, const unsigned char *from, unsigned bytes, int type, int how);
 
 // bulk_tensor.c
 void bulk_move_tensor(const BulkCopy *copy);
 unsigned bulk_tensor_bytes(const CusimTensorMap *map); // that a copy moves
-// A word on what this map and place cannot be, or null.
+// A description of what is invalid in this map and place, or NULL.
 const char *bulk_tensor_wrong(const CusimTensorMap *map, const int *at, int rank);
 
 #endif

@@ -1,4 +1,4 @@
-// bulk_element.c: elements that copies of the asynchronous proxy move or add to what is there.
+// bulk_element.c: elements that copies of the asynchronous proxy move or reduce into memory.
 #include "sim/exec/bulk.h"
 
 #include <string.h>
@@ -112,7 +112,7 @@ static void combine(unsigned char *to, const unsigned char *from, int type, int 
   }
 }
 
-// Blocks on other OS threads may reduce into the same place: each element in one step.
+// Blocks on other OS threads may reduce into the same place: each element is updated atomically.
 #define IN_ONE_STEP(T)                                                                             \
   {                                                                                                \
     T old = __atomic_load_n((T *)to, __ATOMIC_RELAXED), made;                                      \

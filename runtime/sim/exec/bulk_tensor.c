@@ -1,15 +1,15 @@
-// bulk_tensor.c: what a tensor copy moves: a tiled box, or pixels of an im2col box; interleaved
+// bulk_tensor.c: the boxes of tensor copies: tiled, or pixels of im2col; interleaved
 // tensors, too.
 //
-// Channels of an interleaved tensor lie in slices of 16 or 32 bytes: NC/8HWC8 of 16-bit elements.
-// The map's dimensions stay those of NHWC, in elements; a slice of an image is all its pixels, so
-// that slices lie the stride of the outermost spatial dimension, times its size, apart. The box has
-// the same order: slice by slice, and of each every pixel's channels.
+// Channels of an interleaved tensor are stored in slices of 16 or 32 bytes: NC/8HWC8 of 16-bit
+// elements. The map's dimensions stay those of NHWC, in elements; a slice of an image is all its
+// pixels, so slices are the outermost spatial dimension's stride, times its size, apart. The box
+// has the same order: slice by slice, and in each every pixel's channels.
 #include "sim/exec/bulk.h"
 
 enum { kMostRank = 5 };
 
-// Address bits [4,7) ^= [7,10) and its like, which shared memory of a swizzled box has.
+// Address bits [4,7) ^= [7,10) and the other modes: the swizzle of a box in shared memory.
 static unsigned char *swizzled(unsigned char *smem, size_t offset, int mode) {
   static const unsigned masks[] = {0, 1, 3, 7};
   uintptr_t address = (uintptr_t)smem + offset;
@@ -47,7 +47,7 @@ static void move(const BulkCopy *copy, const int *index, size_t number) {
     bulk_move_element(gmem, smem, map->type, copy->reduce);
 }
 
-// Of a dimension: elements from one that is moved to the next. That of dimension 0 is ignored.
+// Elements from one that is moved to the next, along a dimension; ignored for dimension 0.
 static int step_of(const CusimTensorMap *map, int d) {
   return d && map->steps[d] ? map->steps[d] : 1;
 }
@@ -63,7 +63,7 @@ static size_t box_elements(const CusimTensorMap *map) {
   return n;
 }
 
-// Takes the next of so many out of what is left of an element's number.
+// Splits the next index below `count` off an element's number.
 static int take(size_t *rest, int count) {
   int i = (int)(*rest % (size_t)count);
   *rest /= (size_t)count;
@@ -88,8 +88,8 @@ static void tiled(const BulkCopy *copy) {
   }
 }
 
-// im2col: pixels of the bounding box, from the place given on, row by row and image by image; each
-// with its channels, at the filter's offset.
+// im2col: pixels of the bounding box, from the given position on, row by row and image by image;
+// each with its channels, at the filter's offset.
 static void im2col(const BulkCopy *copy) {
   const CusimTensorMap *map = &copy->map;
   int spatial = map->rank - 1, where[3] = {0}, image = copy->at[map->rank];
@@ -128,7 +128,7 @@ unsigned bulk_tensor_bytes(const CusimTensorMap *map) {
 
 const char *bulk_tensor_wrong(const CusimTensorMap *map, const int *at, int rank) {
   if (!map->address || map->rank + 1 != rank || !bulk_type_bytes(map->type))
-    return "it is none of a tensor with as many dimensions";
+    return "it is of a tensor with another number of dimensions";
   if (!map->interleave) return NULL;
   if (map->interleave > 2 || rank < 3) return "interleaved are tensors of 3 to 5 dimensions";
   int slice = slice_elements(map), channels = map->im2col ? map->channels : map->box[0];

@@ -1,6 +1,6 @@
-// cluster.c: blocks that run together and reach each other's shared memory: the barrier of a
-// cluster, and which block an address of shared memory is of. A cluster's blocks are fibers of one
-// OS thread; a block on its own is a cluster of one.
+// cluster.c: blocks that run together and access each other's shared memory: the barrier of a
+// cluster, and the owner of a shared address. A cluster's blocks are fibers of one OS thread; a
+// single block is a cluster of one.
 #include "sim/exec/exec.h"
 
 Block *cluster_owner(Block *block, const void *address) {
@@ -16,7 +16,7 @@ bool cluster_lives(const Cluster *c) {
   return false;
 }
 
-// A block of the cluster that has something to run, from the next one on; null: there is none.
+// A block of the cluster with a runnable lane, from the next one on, or NULL.
 Block *cluster_next(Block *block) {
   const Cluster *c = block->cluster;
   int first = (int)block->place.cluster_rank;
@@ -84,7 +84,7 @@ void cusim_cluster_wait(void) {
   const void *pc = __builtin_return_address(0);
   if (!fiber->cluster_arrived)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "a thread waits at the cluster's barrier, where it has not arrived");
+                "a thread waits at the cluster's barrier without having arrived");
   while (fiber->cluster_phase == block->cluster->phase)
     block_wait(fiber, WaitCluster, block->cluster, pc);
   fiber->cluster_arrived = false;

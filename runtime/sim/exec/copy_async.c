@@ -1,14 +1,14 @@
-// copy_async.c: cp.async. A copy lands as late as the program allows: when its thread waits for
-// its group, when an mbarrier needs it and nothing else can run, or when the thread ends. The
-// source is read then too, so a missing wait shows as stale data, not as luck. With a seed, some
-// land at once, so that what is still read where they land shows too; but not when accesses are
-// counted: those of a warp count together.
+// copy_async.c: cp.async. A copy lands as late as the program allows: when its thread waits for its
+// group, when an mbarrier needs it and nothing else can run, or when the thread ends. The source is
+// read only then, so that a missing wait always shows as stale data. With a seed some land at once,
+// which exposes early overwrites; but not if accesses are counted, because those of a warp count
+// together.
 #include "sim/exec/exec.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// The accesses count as its thread's, made when the copy lands, from where it was started.
+// Traces the accesses as the thread's, when the copy lands, at the place where it was started.
 static void trace(Fiber *fiber, const CopyEntry *entry) {
   if (entry->source_bytes)
     trace_access(fiber, (uintptr_t)entry->source, entry->source_bytes, false, AccessMove,

@@ -1,4 +1,4 @@
-// exec.h: how a launch runs: OS threads take blocks, fibers are a block's threads, and meet.
+// exec.h: how a launch runs: OS threads claim blocks, whose threads run as fibers.
 #ifndef CUSIM_EXEC_H
 #define CUSIM_EXEC_H
 
@@ -15,13 +15,13 @@ void fiber_free(Fiber *fiber);
 
 void cluster_run(Worker *worker, struct Launch *launch, unsigned long index);
 void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc);
-void block_ready(Fiber *fiber); // the fiber may go on
+void block_ready(Fiber *fiber); // the fiber may continue
 void block_yield(Fiber *fiber);
-void block_abandon(void) __attribute__((noreturn)); // gives the running block up
+void block_abandon(void) __attribute__((noreturn)); // ends the running block
 uint64_t block_random(Block *block);
 
 void meeting_exit(Fiber *fiber); // a lane has exited: meetings may be complete
-bool grid_gather(Warp *warp); // lanes that wait to know who is with them: true: some go on
+bool grid_gather(Warp *warp); // lanes that query which lanes are with them; true: some continue
 Block *cluster_owner(Block *block, const void *address); // whose shared memory it is of
 bool cluster_lives(const Cluster *cluster);
 Block *cluster_next(Block *block);
@@ -31,12 +31,12 @@ bool mbar_done(unsigned long long *bar, int parity);
 void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc);
 bool mbar_wake_trying(Block *block);
 void copy_land_all(Fiber *fiber);
-bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
+bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false if none
 
 void mbar_complete(Block *block, unsigned long long *bar, int bytes, int thread, const void *pc);
-bool bulk_land_one(Block *block); // a load, for those that wait for it; false: there is none
+bool bulk_land_one(Block *block); // a load that is waited for; false if none
 void bulk_land_stores(Fiber *fiber, unsigned group); // of the groups before this one
-void bulk_drop(Block *block);     // gives up what has not landed
+void bulk_drop(Block *block);     // drops copies that have not landed
 
 void launch_run_lower(Launch *launch); // those of lower_next
 // Clusters before a spinning one that have not begun (lower.c).

@@ -1,6 +1,6 @@
 // fiber.c: stacks and the life of fibers.
 //
-// A worker keeps every fiber it made; between threads they wait in its free list. Stacks are
+// A worker keeps every fiber it created; idle ones are in its free list. Stacks are
 // mapped with a guard page below, so that an overflow faults instead of overwriting a neighbour.
 // NOTE: stack tops are spread over a page: equal offsets would put the tops of all 32 lanes into
 // the same L1 sets.
@@ -13,7 +13,7 @@
 
 enum { kSpread = 320 };
 
-void fiber_main(void); // block.c: what every fiber does for ever
+void fiber_main(void); // block.c: main loop of a fiber
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(CUSIM_UCONTEXT)
 
@@ -32,7 +32,7 @@ void fiber_reset(Fiber *fiber) {
   size_t spread = ((uintptr_t)fiber / sizeof(Fiber) * kSpread) % 4096 & ~(size_t)63;
   void **top = (void **)(fiber->stack + fiber->stack_bytes - spread - 128);
 #if defined(__x86_64__)
-  *--top = 0; // where fiber_main would return to: also ends backtraces, and aligns the stack
+  *--top = 0; // fiber_main's return address: also ends backtraces, and aligns the stack
   *--top = (void *)fiber_main;
   top -= kSaved;
   memset(top, 0, kSaved * sizeof *top);
@@ -83,9 +83,9 @@ static unsigned char *map_stack(size_t bytes) {
   return map + guard;
 }
 
-// What the settings say, and room for the variables of a kernel from PTX that needs more.
+// By the settings, plus room for the variables of a kernel from PTX that needs more.
 static size_t stack_bytes(const Launch *launch) {
-  enum { kFrames = 32 << 10 }; // what else lies on a stack
+  enum { kFrames = 32 << 10 }; // room for other frames
   size_t local = launch ? launch->function->kernel->local_bytes : 0;
   size_t page = (size_t)sysconf(_SC_PAGESIZE), least = sim_settings()->stack_bytes;
   size_t need = local ? (local + kFrames + page - 1) / page * page : 0;
@@ -108,7 +108,7 @@ static Fiber *make(Worker *worker, size_t bytes) {
   return fiber;
 }
 
-// A larger stack, where cuCtxSetLimit or the kernel asks for one; without memory it stays as it is.
+// Enlarges the stack if cuCtxSetLimit or the kernel requires it; out of memory it stays as it is.
 static void grow(Fiber *fiber, size_t bytes) {
   size_t guard = (size_t)sysconf(_SC_PAGESIZE);
   unsigned char *stack = map_stack(bytes);

@@ -1,5 +1,5 @@
-// grid.c: what all blocks of a cooperative launch share: their barrier, and the workspace that
-// NVIDIA's cooperative_groups.h keeps its own barrier in.
+// grid.c: state shared by the blocks of a cooperative launch: their barrier, and the workspace of
+// the barrier in NVIDIA's cooperative_groups.h.
 #include "sim/exec/exec.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ void *cusim_grid_workspace(void) {
   return launch->cooperative ? &launch->workspace : NULL;
 }
 
-// One thread of each block arrives and waits; the block's barriers around it let the others know.
+// One thread of each block arrives and waits; block barriers around it synchronise the others.
 void cusim_grid_barrier(void) {
   Fiber *fiber = fiber_running();
   Launch *launch = fiber->block->launch;
@@ -48,7 +48,7 @@ unsigned cusim_lanes_here(void) {
   return warp->gathered[fiber->self.linear % kWarpLanes];
 }
 
-// No other lane of the warp can go on: those that wait at one place are together.
+// No other lane of the warp can run: lanes that wait at one place are together.
 bool grid_gather(Warp *warp) {
   unsigned together = 0;
   const void *pc = NULL;

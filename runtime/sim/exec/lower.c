@@ -1,10 +1,10 @@
-// lower.c: blocks that wait for those before them, where a seed has begun them in another order.
+// lower.c: blocks that wait for earlier ones, if a seed has started blocks in another order.
 //
-// A GPU begins blocks by their number, as far as anyone knows, and programs let one wait for those
-// before it (scans that look back). A seed's order keeps no such promise. So, where a thread spins,
-// the blocks before its own that have not begun run on an OS thread more, in their order: each then
-// waits for none but what has begun. With the race check, which knows one worker at a time, the two
-// take turns: who spins lets the other run.
+// A GPU starts blocks in order of their number, as far as is known, and programs let a block wait
+// for earlier ones (look-back scans). A seed's order breaks that. So if a thread spins, the earlier
+// blocks that have not started run on an additional OS thread, in order: each then waits only for
+// blocks that have started. With the race check, which supports one worker at a time, the two
+// alternate: the spinning one yields.
 #include "sim/exec/exec.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@ typedef struct Lower {
   pthread_mutex_t lock;
   pthread_cond_t passed;
   pthread_t thread;
-  bool started;        // and not joined
+  bool started;        // and not yet joined
   bool runs;
   bool turn;           // the thread's, where turns are taken
   bool alone;          // all other blocks have run

@@ -1,7 +1,7 @@
-// mbarrier.c: barriers that are objects in shared memory, and complete by arrivals and by bytes.
+// mbarrier.c: mbarriers in shared memory, which complete by arrivals and by bytes.
 #include "sim/exec/exec.h"
 
-// An mbarrier's 8 bytes, as libcusim packs them. `magic` tells an initialised one from garbage.
+// The layout of an mbarrier's 8 bytes. `magic` distinguishes an initialised one from garbage.
 typedef union Mbarrier {
   unsigned long long word;
   struct {
@@ -12,7 +12,7 @@ typedef union Mbarrier {
 
 enum { kMbarMagic = 0x2b5, kMbarArrivals = (1 << 13) - 1 };
 
-// Where an mbarrier's clocks are kept; null when races are not looked for.
+// The clocks of an mbarrier, or NULL if races are not checked.
 static MbarClock *mbar_clock(Block *block, const void *bar) {
   if (!sim_settings()->race) return NULL;
   int i = 0;
@@ -22,7 +22,7 @@ static MbarClock *mbar_clock(Block *block, const void *bar) {
   return &block->mbars[i];
 }
 
-// A block of another's cluster has no clock there: what blocks do to each other's is not compared.
+// Not for a block of another cluster: races between blocks are not checked there.
 static void publish_at(Block *block, const void *bar, int thread) {
   if (cluster_owner(block, bar) != block) return;
   MbarClock *clocks = mbar_clock(block, bar);
@@ -67,7 +67,7 @@ void cusim_mbar_init(unsigned long long *bar, int arrivals) {
   *bar = state.word;
 }
 
-// Lets those go on that wait for a phase which is now done.
+// Releases the threads that wait for a phase which is now complete.
 static void wake(Block *block, unsigned long long *bar) {
   for (int t = 0; t < block->threads; t++) {
     Warp *warp = &block->warps[t / kWarpLanes];
@@ -82,7 +82,7 @@ static void wake(Block *block, unsigned long long *bar) {
   }
 }
 
-// The phase ends when all have arrived and all bytes that were announced have landed.
+// Ends the phase when all have arrived and all expected bytes have landed.
 static void settle(Block *from, unsigned long long *bar, Mbarrier state) {
   Block *block = cluster_owner(from, bar);
   bool done = state.pending == 0 && state.bytes == 0;
@@ -172,7 +172,7 @@ void cusim_mbar_wait(unsigned long long *bar, int parity) {
   take_from(fiber->block, bar, (int)fiber->self.linear);
 }
 
-// Waits like mbar_wait, but gives false when the block could not go on otherwise.
+// Waits like mbar_wait, but returns false if the block could not continue otherwise.
 int cusim_mbar_try_wait(unsigned long long *bar, int parity) {
   Fiber *fiber = fiber_running();
   Block *block = fiber->block;
@@ -190,8 +190,8 @@ int cusim_mbar_try_wait(unsigned long long *bar, int parity) {
   return fiber->try_result;
 }
 
-// Nothing else can run: lets the threads inside try_wait and test_wait return false. Most spin, so
-// a block that got here again and again without any progress is deadlocked; a thread may also ask a
+// Nothing else can run: lets the threads inside of try_wait and test_wait return false. Most spin,
+// so a block that comes here repeatedly without progress is deadlocked; but a thread may poll a
 // hundred times before it does what the phase needs.
 bool mbar_wake_trying(Block *block) {
   enum { kHopeless = 1000 };

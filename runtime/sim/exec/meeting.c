@@ -2,10 +2,10 @@
 // arrive does the work.
 #include "sim/exec/exec.h"
 
-// A meeting without work is __syncwarp, which also orders memory. NOTE: a shuffle or vote does not
-// (but for reads that were made before: passed.c), but what a lane learned by an atomic operation
-// the others then rely on, as in barriers of several warps in NVIDIA's cooperative groups. What the
-// lane itself wrote is not among that.
+// A collective without work is __syncwarp, which also orders memory. NOTE: a shuffle or vote does
+// not (except for earlier reads: passed.c), but other lanes may rely on what a lane learned by an
+// atomic operation, as in NVIDIA's cooperative-groups barriers of several warps. The lane's own
+// writes are excluded.
 static inline void tell(Fiber *fiber, Meeting *meeting) {
   Block *block = fiber->block;
   int thread = (int)fiber->self.linear;
@@ -35,7 +35,7 @@ static inline void do_work(Block *block, Warp *warp, CusimWork work, unsigned la
   block->working = false;
 }
 
-// All that live have arrived: does the work and lets them go on.
+// All live lanes have arrived: does the work and releases them.
 static void finish(Block *block, Warp *warp, Meeting *meeting) {
   if (meeting->work) do_work(block, warp, meeting->work, meeting->arrived, meeting->pc);
   order_lanes(block, warp, meeting, meeting->arrived);
@@ -50,7 +50,7 @@ static Meeting *find(Warp *warp, unsigned mask, CusimWork work, const void *pc) 
     if (meeting->mask == mask && meeting->work == work) return meeting;
     if (meeting->mask == mask)
       fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                  "lanes of one warp, all of mask %08x, meet in different operations", mask);
+                  "lanes of one warp, all of mask %08x, execute different collectives", mask);
   }
   Meeting *meeting = &warp->meetings[warp->open++];
   *meeting = (Meeting){mask, 0, work, pc, NULL};
@@ -92,7 +92,7 @@ void meeting_exit(Fiber *fiber) {
 
 void cusim_missing_lane(int reader, int source) {
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, fiber_running()->block->work_pc,
-              "lane %d shuffles from lane %d, which its mask names and which has exited or is "
+              "lane %d shuffles from lane %d, which is in its mask but has exited or is "
               "not there",
               reader, source);
 }
@@ -109,7 +109,7 @@ void cusim_meet_group(CusimWork work, void *operands) {
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "the last warp group has fewer than 128 threads");
   if (group->arrived && group->work != work)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "threads of one warp group meet in different operations");
+                "threads of one warp group execute different collectives");
   group->work = work;
   group->operands[(int)fiber->self.linear - first] = operands;
   if (++group->arrived < kGroupThreads) {

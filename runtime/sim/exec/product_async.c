@@ -1,6 +1,6 @@
-// product_async.c: products of warp groups. One is made as late as the program allows: when its
-// threads wait for its group. Its operands in shared memory are read then too, and its sums change
-// then, so a missing wait shows as wrong numbers, not as luck.
+// product_async.c: wgmma, executed as late as the program allows: when its threads wait for its
+// group. Its operands in shared memory are read, and its accumulators change, only then, so that a
+// missing wait always shows as wrong numbers.
 #include "sim/exec/exec.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// registers.c: setmaxnreg: the warps of a block give registers up to each other. At launch each
-// thread has an equal part of the multiprocessor's, or what the kernel asked for.
+// registers.c: setmaxnreg: the warps of a block exchange registers. At launch each thread has an
+// equal part of the multiprocessor's, or what the kernel asked for.
 #include "sim/exec/exec.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static int at_launch(const Block *block) {
   return (most < kMost ? most : kMost) / kStep * kStep;
 }
 
-// Of the whole block, if that warp's threads had so many.
+// Registers of the whole block if that warp's threads had `registers` each.
 static long total(const Block *block, int warp, int registers) {
   long sum = 0;
   int own = at_launch(block);
@@ -39,7 +39,7 @@ void cusim_set_registers(int registers) {
   Block *block = fiber->block;
   int warp = (int)fiber->self.linear / kWarpLanes;
   const void *pc = __builtin_return_address(0);
-  if (block->registers[warp] == registers) return; // another lane has asked
+  if (block->registers[warp] == registers) return; // another lane has requested it
   while (total(block, warp, registers) > sim_device()->registers_per_sm)
     block_wait(fiber, WaitRegisters, NULL, pc);
   block->registers[warp] = registers;

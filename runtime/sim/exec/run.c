@@ -1,6 +1,6 @@
 // run.c: runs the blocks of a launch on all cores.
 //
-// The calling thread and a pool of helpers take block after block from a counter. With a seed the
+// The calling thread and a pool of helpers claim blocks from a counter. With a seed the
 // order of blocks is a random permutation, so that nothing may rely on it.
 #include "sim/exec/exec.h"
 
@@ -21,8 +21,8 @@ static size_t smem_room(void) {
   return ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
 }
 
-// Dynamic shared memory between two guards; its end lies at the upper one when smem is a
-// multiple of 1024, else up to 1023 bytes before it.
+// Dynamic shared memory between two guard pages; it ends at the upper one if smem is a multiple of
+// 1024, else up to 1023 bytes before it.
 static unsigned char *map_smem(void) {
   size_t bytes = smem_room();
   unsigned char *map =
@@ -97,7 +97,7 @@ static void place_smem(Worker *worker, const Launch *launch) {
   worker->tls_shared = module->tls_bytes ? __tls_get_addr(&index) : NULL;
 }
 
-// What lies before dynamic shared memory: as much as one alignment, or up to the guard.
+// The beginning of the area before dynamic shared memory: one alignment, or down to the guard.
 static unsigned char *smem_low(const Worker *worker, int rank) {
   unsigned char *begin = smem_ends[rank] - smem_room(), *smem = worker->cluster.smem[rank];
   return smem - begin < kSmemAlignment ? begin : smem - kSmemAlignment;
@@ -117,7 +117,7 @@ static bool is_poison(const unsigned char *from, const unsigned char *end) {
   return from == end;
 }
 
-// Right beside shared memory no page can be guarded: what stands there is looked at afterwards.
+// No page right next to shared memory can be guarded: its bytes are checked afterwards.
 static void check_guards(const Worker *worker, const Launch *launch) {
   if (!sim_settings()->basic) return;
   const unsigned char *guard = worker->tls_shared + worker->tls_bytes;
@@ -149,7 +149,7 @@ static void run_clusters(Launch *launch, bool (*next)(Launch *, unsigned long *)
     atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
     return;
   }
-  fenv_t host; // kernels round to nearest and trap nothing, whatever the program has set
+  fenv_t host; // kernels round to nearest and trap nothing, independent of the program's settings
   fegetenv(&host);
   fesetenv(FE_DFL_ENV);
   place_smem(worker, launch);
@@ -186,9 +186,8 @@ static struct {
           .work = PTHREAD_COND_INITIALIZER,
           .done = PTHREAD_COND_INITIALIZER};
 
-// The blocks of a cooperative launch begin together: who spins for the others keeps a processor
-// from them, and one after the other would come by the pool's lock at the pace of their time
-// slices.
+// The blocks of a cooperative launch start together: one that spins for the others occupies a
+// processor, and starting them one by one through the pool's lock would take a time slice each.
 static struct {
   sem_t open;
   atomic_int arrived;
@@ -239,8 +238,8 @@ static bool ensure_helpers(int count) {
   return pool.helpers >= count;
 }
 
-// The blocks of a cooperative launch wait for each other, so each gets an OS thread of its own.
-// False: there are not enough.
+// The blocks of a cooperative launch wait for each other, so each gets its own OS thread. False:
+// there are not enough.
 static bool invite_helpers(Launch *launch) {
   unsigned long most = sim_settings()->race ? 1 : (unsigned long)sim_settings()->threads;
   if (launch->cooperative) most = launch->units;
@@ -313,8 +312,8 @@ static void *run_alone(void *launch) {
   return NULL;
 }
 
-// Runs the launch that this one began before, on an OS thread of its own: this one's blocks stay
-// where they are. For the race check the two are one launch.
+// Runs the launch that this one allowed to start early, on another OS thread: this one's blocks
+// stay where they are. The race check treats both as one launch.
 static void run_before(Launch *launch) {
   static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&once);
@@ -334,7 +333,7 @@ static void run_before(Launch *launch) {
   pthread_mutex_unlock(&once);
 }
 
-// NOTE: that an image names it is what counts (module->triggers).
+// NOTE: no effect: that an image imports this is what counts (module->triggers).
 void cusim_launch_dependents(void) {
 }
 

@@ -1,4 +1,4 @@
-// services.c: what a kernel asks the host for: text, the time, its own end.
+// services.c: host services for kernels: text output, the time, ending themselves.
 #include "sim/exec/exec.h"
 
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 #include <x86intrin.h>
 #endif
 
-// A kernel's printf. The text is made first: a bad pointer in the arguments faults there, where no
-// lock is held that the rest of the program would wait for.
+// A kernel's printf. The text is formatted first, so that a bad pointer in the arguments faults
+// without holding a lock that the program needs.
 int cusim_printf(const char *format, ...) {
   char text[2048], *all = text;
   va_list ap, again;
@@ -33,11 +33,11 @@ void cusim_early_read(void) {
 
 void cusim_no_fence(void) {
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0),
-              "wgmma.fence is missing: a register of this wgmma.mma_async was written behind the "
+              "wgmma.fence is missing: a register of this wgmma.mma_async was written after the "
               "last one, or there was none");
 }
 
-// vprintf of device code: its values lie one behind the other, each aligned to its size.
+// vprintf of device code: its values are consecutive, each aligned to its size.
 static const unsigned char *take(const unsigned char *values, const unsigned char **at,
                                  size_t size) {
   size_t offset = ((size_t)(*at - values) + size - 1) / size * size;
@@ -81,7 +81,7 @@ int cusim_vprintf(const char *format, const unsigned char *values) {
   const unsigned char *at = values;
   int count = 0;
   if (!format) return -1;
-  (void)*(const volatile char *)format; // a bad pointer faults here, where no lock is held
+  (void)*(const volatile char *)format; // a bad pointer faults here, without a lock
   for (const char *p = format; *p;) {
     size_t plain = strcspn(p, "%");
     fwrite(p, 1, plain, stdout);

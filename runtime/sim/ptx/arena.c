@@ -1,4 +1,4 @@
-// arena.c: the memory of one translation, its names, and how it ends early.
+// arena.c: the memory and names of one translation, and its error exit.
 #include "sim/ptx/ptx.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // emit.c: a module as C++ text: variables, functions, kernels, and the table that the image
 // exports.
 //
-// What the text stands on is device/cusim_ptx.h. Names: G_n a variable in global or constant
+// The text uses device/cusim_ptx.h. Names: G_n is a variable in global or constant
 // memory, S_n the shared address of one in shared memory, F_n a function, K_n a kernel; registers
 // keep their own. A function takes its results' and parameters' addresses in one array.
 #include "sim/ptx/ptx.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { kMostStatic = 48 << 10 }; // bytes of static shared memory of a kernel
-enum { kShared = 1024 }; // where the addresses of shared memory begin; as in device/cusim_ptx.h
+enum { kShared = 1024 }; // first shared address; as in device/cusim_ptx.h
 
 static size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
@@ -47,10 +47,10 @@ static void name_all(PtxModule *m) {
   }
 }
 
-// ---- shared memory: where each variable lies, and what each kernel reaches ----------------------
+// ---- shared memory: each variable's address, and the variables that each kernel reaches ---------
 
 typedef struct Reach {
-  PtxVar **vars; // in shared memory, of the module and of functions
+  PtxVar **vars; // shared variables of the module and of functions
   int count, room;
 } Reach;
 
@@ -87,7 +87,7 @@ static void mark(PtxModule *m, PtxFunc *f, const Reach *reach, const Operand *op
   for (int i = 0; i < op->nparts; i++) mark(m, f, reach, &op->parts[i]);
 }
 
-// What a function reaches, by itself and by what it names. To a fixed point: as deep as calls go.
+// Marks what each function reaches, by itself and by what it names, to a fixed point.
 static void mark_all(PtxModule *m, const Reach *reach) {
   bool more = true;
   for (int i = 0; i < m->nfuncs; i++)
@@ -107,7 +107,7 @@ static void mark_all(PtxModule *m, const Reach *reach) {
   }
 }
 
-// Variables that no kernel reaches together may lie in one place.
+// Variables that no kernel reaches together may overlap.
 static void place_shared(PtxModule *m) {
   Reach reach = {0};
   for (int i = 0; i < m->nvars; i++)

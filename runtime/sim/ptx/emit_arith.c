@@ -7,7 +7,7 @@ static bool is_int(PtxType t) {
   return t.kind == KindBits || t.kind == KindUnsigned || t.kind == KindSigned;
 }
 
-static PtxType bits_type(PtxType t, int times) { // unsigned, of so many times its bits
+static PtxType bits_type(PtxType t, int times) { // unsigned, with `times` as many bits
   int bits = t.bits * times;
   return ptx_type_of(bits == 8 ? "u8" : bits == 16 ? "u16" : bits == 32 ? "u32" : "u64");
 }
@@ -20,7 +20,7 @@ static PtxType wide_type(Emitter *e, PtxType t) {
   emit_fail(e, "`.wide` of this type");
 }
 
-// d = name(sources); each source has a type of its own.
+// d = name(sources); each source has its own type.
 static void call(Emitter *e, PtxType result, const char *name, int count, const PtxType *types) {
   emit_begin(e, need_op(e, 0), result);
   text_print(e->out, "%s(", name);
@@ -48,7 +48,7 @@ static void infix(Emitter *e, const char *op, PtxType type) {
 
 // ---- floating point: the name of a function by its modifiers ------------------------------------
 
-// "x_fma" and what changes it: _rz, _rm, _rp; template arguments: ftz, sat.
+// "x_fma" and its variants: _rz, _rm, _rp; template arguments: ftz, sat.
 static void call_float(Emitter *e, const char *name, int count, const char *more) {
   PtxType type = instr_type(e, 0);
   char text[96];
@@ -246,7 +246,7 @@ static void emit_plain(Emitter *e) { // d = x_name(sources of the instruction's 
   call_same(e, name, instr_type(e, 0), e->instr->nops - 1);
 }
 
-// mul24, mad24: bits 0 to 31 or 16 to 47 of the product of 24 bits each; `.sat`: of signed `.hi`.
+// mul24, mad24: bits 0 to 31 or 16 to 47 of a product of 24-bit factors; `.sat`: for signed `.hi`.
 static void emit_24(Emitter *e) {
   PtxType type = instr_type(e, 0);
   bool hi = instr_has(e->instr, "hi"), sat = instr_has(e->instr, "sat");
@@ -396,9 +396,9 @@ static void emit_testp(Emitter *e) {
   call(e, ptx_type_of("pred"), name, 1, &type);
 }
 
-// ---- comparisons and choices --------------------------------------------------------------------
+// ---- comparisons and selections -----------------------------------------------------------------
 
-// The comparison of setp and set, of operands at and behind `first`: an expression.
+// The comparison of setp and set, of operands `first` and `first` + 1: an expression.
 static void emit_compare(Emitter *e, PtxType type, const char *how, int first) {
   bool ftz = instr_has(e->instr, "ftz");
   if (type.kind == KindBits) type = bits_type(type, 1);
@@ -423,7 +423,7 @@ static void emit_setp(Emitter *e) {
   const Operand *target = need_op(e, 0);
   bool pair = target->kind == OpPair, packed = strstr(type.name, "x2");
   if (type.kind == KindFloat && type.bits == 16 && pair) emit_fail(e, "one predicate is awaited");
-  if (!pair && !packed) { // without a scope: GCC looks at all labels where one ends
+  if (!pair && !packed) { // without braces: GCC scans all labels at the end of a scope
     emit_begin(e, target, pred);
     emit_compare(e, type, how, 1);
     if (op) {

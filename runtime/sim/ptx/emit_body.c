@@ -115,7 +115,7 @@ static void emit_special(Emitter *e, const Operand *op) {
       text_print(e->out, c < 3 ? "cusim_self->%s[%d]" : "0u", vectors[i].field, c);
       return;
     }
-  if (!strncmp(op->name, "%pm", 3)) // counters of the hardware, which nobody has started
+  if (!strncmp(op->name, "%pm", 3)) // hardware counters, which are not running
     text_print(e->out, strstr(op->name, "_64") ? "0ull" : "0u");
   else if (!strncmp(op->name, "%envreg", 7))
     text_print(e->out, "x_envreg(%d)", atoi(op->name + 7));
@@ -205,7 +205,7 @@ bool is_kernel_param(const Emitter *e, const PtxVar *var) {
   return false;
 }
 
-// As an address of its space: of a kernel's parameter the distance from the first one.
+// Its address in its space: for a kernel's parameter the distance from the first one.
 static void emit_var_address(Emitter *e, const PtxVar *var, uint64_t distance) {
   if (is_kernel_param(e, var))
     text_print(e->out, "%lluull", (unsigned long long)(var->offset + distance));
@@ -298,7 +298,7 @@ void emit_end(Emitter *e, const Operand *target, PtxType type) {
 
 // ---- instructions -------------------------------------------------------------------------------
 
-// The row whose pieces the opcode begins with; of several, the longest.
+// The row whose pieces the opcode begins with; the longest of several.
 static const EmitRow *find_row(const Instr *instr) {
   const EmitRow *const tables[] = {emit_arith_rows,  emit_convert_rows, emit_memory_rows,
                                    emit_control_rows, emit_warp_rows,   emit_matrix_rows,
@@ -337,7 +337,7 @@ static const char *escape(const char *name, char text[512]) {
   return text;
 }
 
-// What kernels stand on: a report names the line that called it.
+// True for library code: a report names the line that called it.
 static bool is_library(const PtxModule *m, int file) {
   const char *name = file > 0 && file < m->nfiles ? m->files[file] : NULL;
   return name && (strstr(name, "lib/prim_cuda") || strstr(name, "/include/"));
@@ -383,7 +383,7 @@ void emit_instr(Emitter *e, const Instr *instr) {
   pending_before(e);
   e->most = -1;
   row->emit(e);
-  if (is_arith(row) && e->most < instr->nops - 1) // hints, of others, are not asked for
+  if (is_arith(row) && e->most < instr->nops - 1) // hints of other instructions are not read
     emit_fail(e, "%d operands are awaited", e->most + 1);
   pending_behind(e);
   if (instr->pred >= 0) text_print(e->out, " }");

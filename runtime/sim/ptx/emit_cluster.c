@@ -1,4 +1,4 @@
-// emit_cluster.c: clusters of blocks, registers that warps give up, launches that begin early.
+// emit_cluster.c: clusters, setmaxnreg, programmatic dependent launch.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>

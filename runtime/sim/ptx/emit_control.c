@@ -26,7 +26,7 @@ static void emit_brx(Emitter *e) {
   text_print(e->out, " default: cusim_trap(); }");
 }
 
-// The parameters of what is called, where they are known: results first.
+// The parameter of the callee, if it is known: results first.
 static const PtxVar *formal(Emitter *e, const Operand *callee, int at, int result, int i) {
   const PtxFunc *func = callee->kind == OpFunc ? module_func(e->module, callee->name) : NULL;
   if (!func && at < e->instr->nops) {
@@ -77,7 +77,7 @@ static bool is_place(const Operand *op) {
   return op->kind == OpVar && op->var->space == SpaceParam;
 }
 
-// Places of arguments that are no variables, and what goes in.
+// Declares places for arguments that are not variables, and copies inputs.
 static void emit_places(Emitter *e, const Call *call) {
   for (int l = 0, n = 0; l < 2; l++)
     for (int i = 0; call->lists[l] && i < call->lists[l]->nparts; i++, n++) {
@@ -151,7 +151,7 @@ static void emit_exit(Emitter *e) {
   text_print(e->out, e->func->entry ? "return;" : "cusim_exit();");
 }
 
-static void emit_trap(Emitter *e) { // brkpt, too: there is no debugger of NVIDIA's
+static void emit_trap(Emitter *e) { // brkpt, too: NVIDIA's debugger is not there
   text_print(e->out, "cusim_trap();");
 }
 
@@ -168,7 +168,7 @@ static void operand_or(Emitter *e, int index, const char *otherwise) {
     text_print(e->out, "%s", otherwise);
 }
 
-// Of a barrier: 0 to 15, and whole warps of threads.
+// A barrier's number is 0 to 15, its threads whole warps.
 static void check_bar(const Emitter *e, int first) {
   for (int i = first; i < first + 2 && i < e->instr->nops; i++) {
     const Operand *op = &e->instr->op[i];
@@ -177,7 +177,7 @@ static void check_bar(const Emitter *e, int first) {
   }
 }
 
-// bar.sync a[, b]; bar.arrive a, b; bar.red.popc.u32 d, a[, b], p; barrier.cta the same.
+// bar.sync a[, b]; bar.arrive a, b; bar.red.popc.u32 d, a[, b], p; also barrier.cta.
 static void emit_bar(Emitter *e) {
   const Instr *in = e->instr;
   only_parts(e, 1, in->nparts, "cta sync arrive red popc and or aligned pred u32");

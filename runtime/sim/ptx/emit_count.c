@@ -1,8 +1,8 @@
-// emit_count.c: instructions are counted by basic blocks: where one begins, the C text announces
-// its number, and a table tells how many instructions of each kind it holds.
+// emit_count.c: counts instructions by basic blocks: at its beginning, a block announces
+// its number, and a table has its number of instructions of each kind.
 //
-// A block begins behind a label and behind what may leave it. Predicates make no difference: a warp
-// issues an instruction that none of its lanes does.
+// A block begins after a label and after instructions that may leave it. Predicates make no
+// difference: a warp issues an instruction even if none of its lanes executes it.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>

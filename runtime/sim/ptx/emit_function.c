@@ -5,7 +5,7 @@
 
 // ---- registers ----------------------------------------------------------------------------------
 
-// A register is kept as a float where most of its uses are: the bits of a value are the same.
+// A register is a C float if most of its uses are float; its bits are the same either way.
 static void count_uses(PtxFunc *func, const Instr *instr, const Operand *op) {
   if (op->kind == OpReg) {
     PtxReg *reg = &func->regs[op->reg];
@@ -96,8 +96,8 @@ void emit_returns(Emitter *e) {
   }
 }
 
-// A fault at a function's entry, where its variables are made (a stack that overflows), is at the
-// line of its first instruction: all up to there is one line of C.
+// A fault at a function's entry, where its variables are declared (a stack overflow), is at the
+// line of its first instruction: everything up to there is one line of C.
 static void emit_entry_line(Emitter *e, const PtxFunc *func) {
   for (int i = 0; i < func->nbody; i++)
     if (!func->body[i].label) {

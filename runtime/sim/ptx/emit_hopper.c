@@ -7,7 +7,7 @@ static void value(Emitter *e, int index, const char *type) {
   emit_value(e, need_op(e, index), ptx_type_of(type));
 }
 
-// Of this block; an address of the cluster is one of this block, too, where that is the cluster.
+// A shared address of this block; a cluster address if it is in this block.
 static void shared_address(Emitter *e, int index) {
   if (instr_has(e->instr, "shared::cluster")) {
     text_print(e->out, "x_cluster_address((u32)(u64)");
@@ -257,7 +257,7 @@ static int dimensions(Emitter *e) {
   emit_fail(e, "how many dimensions?");
 }
 
-// `[map, {x, y}]` as two variables of the text: m_ and c_.
+// `[map, {x, y}]` as two variables of the C text: m_ and c_.
 static void emit_tensor_place(Emitter *e, int index, int rank) {
   const Operand *op = need_op(e, index);
   if (op->kind != OpAddress || op->nparts != 2 || op->parts[1].kind != OpVector ||

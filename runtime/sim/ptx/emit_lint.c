@@ -1,5 +1,5 @@
-// emit_lint.c: what NVIDIA's assembler refuses although its meaning would be plain: registers of
-// another width or kind than the instruction's, and what goes with it in emit_lint_*.c.
+// emit_lint.c: rejects what NVIDIA's assembler rejects although its meaning would be clear:
+// registers of a width or kind that the instruction does not allow, with emit_lint_*.c.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
@@ -47,8 +47,8 @@ static void refuse_kind(const Emitter *e, const Operand *op, bool floats) {
     emit_fail(e, "%s is .%s", reg->c_name, reg->type.name);
 }
 
-// Where all its types are of integers no register is of floats, and the other way round. Those of
-// bits go with either; those of vectors are not looked at.
+// If all its types are integers, no register may be float, and vice versa. Untyped (.b) ones match
+// either; vectors are not checked.
 static void check_kinds(const Emitter *e) {
   const Instr *in = e->instr;
   bool seen[KindFloat + 1] = {false};
@@ -59,7 +59,7 @@ static void check_kinds(const Emitter *e) {
   for (int i = 0; i < in->nops; i++) refuse_kind(e, &in->op[i], seen[KindFloat]);
 }
 
-// Of slct the first type is that of what is chosen.
+// slct's first type is that of the selected value.
 static void check_choice(const Emitter *e) {
   const Instr *in = e->instr;
   if (strcmp(in->part[0], "slct") || in->nparts < 3) return;
@@ -68,7 +68,7 @@ static void check_choice(const Emitter *e) {
     refuse_kind(e, &in->op[i], kind == KindFloat);
 }
 
-// set.op[.bool].to.from: of 16 bits from such floats alone, and pairs as pairs or as bits.
+// set.op[.bool].to.from: to 16 bits only from such floats, and pairs as pairs or as bits.
 static void check_set(const Emitter *e) {
   static const char *const rows[][2] = {{"u32 s32", ""}, // of any
                                         {"f32", "u16 s16 b16 u32 s32 b32 u64 s64 b64 f32 f64"},
@@ -100,8 +100,8 @@ static void check_vectors(const Emitter *e) {
   }
 }
 
-// Addresses of 32 bits, of all memory and of global memory, ended with sm_90; ptxas does not look
-// at those of all instructions.
+// 32-bit addresses, generic or global, are not supported from sm_90 on; ptxas does not check them
+// in all instructions.
 static void lint_wide_address(const Emitter *e, const PtxReg *reg, PtxSpace space) {
   static const char *const looked_at[] = {"ld", "ldu", "st", "atom", "red", "prefetch", "mbarrier",
                                           "applypriority", "discard", "prefetchu"};
@@ -113,9 +113,9 @@ static void lint_wide_address(const Emitter *e, const PtxReg *reg, PtxSpace spac
       emit_fail(e, "%s has 32 bits: %s has no such addresses", reg->c_name, e->module->target);
 }
 
-// Registers of 16 to 64 bits, and variables of the instruction's own space.
+// Registers of 16 to 64 bits, and variables in the instruction's space.
 void lint_address(const Emitter *e, const Operand *base, PtxSpace space) {
-  bool cluster = instr_has(e->instr, "shared::cluster"); // that of this block is in it
+  bool cluster = instr_has(e->instr, "shared::cluster"); // includes this block's
   if (base->kind == OpVar && !cluster && space != SpaceGeneric && base->var->space != space)
     emit_fail(e, "%.100s lies in another space", base->var->name);
   if (base->kind == OpInt && space != SpaceLocal)
@@ -130,14 +130,14 @@ void lint_address(const Emitter *e, const Operand *base, PtxSpace space) {
 
 // ---- forms --------------------------------------------------------------------------------------
 
-// Pairs of integers have no other instructions; others would take them for 32 bits.
+// Pairs of integers have only these instructions; others would treat them as 32 bits.
 static void check_pairs(const Emitter *e) {
   const Instr *in = e->instr;
   if (!instr_has(in, "s16x2") && !instr_has(in, "u16x2")) return;
   if (!strstr("add sub min max", in->part[0])) emit_fail(e, "pairs of integers");
 }
 
-// What is given back has a place, if only `_`.
+// A result needs a destination, at least `_`.
 static void check_result(const Emitter *e) {
   const Instr *in = e->instr;
   bool arrives = begins_with(in->opcode, "mbarrier.arrive") ||
@@ -149,7 +149,7 @@ static void refuse_floats(const Emitter *e, const Operand *op) {
   for (int i = 0; i < op->nparts; i++) refuse_kind(e, &op->parts[i], false);
 }
 
-// A lies by rows and B by columns, in this order.
+// A is by rows and B by columns, in this order.
 static void check_layout(const Emitter *e) {
   bool mma = !strcmp(e->instr->part[0], "mma") && !begins_with(e->instr->opcode, "mma.sp");
   if (mma && !strstr(e->instr->opcode, ".row.col.")) emit_fail(e, "`.row.col` is awaited");

@@ -1,5 +1,5 @@
-// emit_lint_cvt.c: which conversions there are, as NVIDIA's assembler takes them: from which type
-// to which, how rounded, with which modifiers.
+// emit_lint_cvt.c: the conversions that NVIDIA's assembler accepts: from which type to which, with
+// which rounding and modifiers.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 enum { Ftz = 1, Sat = 2, Relu = 4, SatFinite = 8, Must = 16 }; // Must: SatFinite has to be there
 
 typedef struct Conversion {
-  const char *to, *from, *rounding; // words; - none
+  const char *to, *from, *rounding; // modifiers, or - for none
   int modifiers;                    // any of them
   int arch;
 } Conversion;
@@ -54,7 +54,7 @@ static bool among(const char *words, const char *word) {
   return false;
 }
 
-// Whole numbers among each other: .sat where a value may not fit.
+// Between integers: .sat only if a value may not fit.
 static bool fits(PtxType to, PtxType from) {
   if (to.kind == from.kind) return to.bits >= from.bits;
   return to.kind == KindSigned && to.bits > from.bits;
@@ -73,7 +73,7 @@ static int modifiers_of(const Instr *in, const char **rounding) {
   return seen;
 }
 
-// Bytes of bf16 lie in registers of 8 bits alone, those of other types in wider ones, too.
+// For bf16 bytes only registers of 8 bits; other types also use wider ones.
 static void check_byte(const Emitter *e, const Operand *op, PtxType byte) {
   if (byte.bits != 8 || op->kind != OpReg) return;
   const PtxReg *reg = &e->func->regs[op->reg];

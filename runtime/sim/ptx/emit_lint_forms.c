@@ -1,5 +1,5 @@
-// emit_lint_forms.c: words that PTX has, but not with each other: forms that NVIDIA's assembler
-// refuses, although each of their words is known; and how many operands go with the words.
+// emit_lint_forms.c: invalid combinations of modifiers: forms that NVIDIA's assembler rejects
+// although each modifier is known; and the number of operands by modifiers.
 #include "sim/ptx/ptx.h"
 
 #include <limits.h>
@@ -17,8 +17,8 @@
 #define ROUNDED "rn rz rm rp"
 #define BULK "cp.reduce.async.bulk.global cp.reduce.async.bulk.shared::cluster"
 
-// Such a form is refused: the opcode begins with one of the names, it has one word of each group
-// (`;` between), and none of those that it lacks. -u32: as the last type.
+// Such a form is rejected: the opcode begins with one of the names, it has one modifier of each
+// group (`;` between), and none of `lacks`. -u32: as the last type.
 typedef struct Form {
   const char *names, *has, *lacks;
   int arch; // allowed for targets from there on; 0: for none
@@ -36,7 +36,7 @@ static const Form forms[] = {
     {"mbarrier", "relaxed release acquire", "cta cluster", 0},
     {"mbarrier", "noComplete;relaxed cluster shared::cluster", NULL, 0},
     {"mbarrier", "cta cluster", "relaxed release acquire", 0},
-    // Reductions: bits are masked, numbers added and compared.
+    // Reductions: bits are combined by logic, numbers added and compared.
     {"red.async", NULL, "relaxed", 0},
     {"red.async " BULK, "and or xor;-u32 -s32 -u64 -s64 -f16 -bf16 -f32 -f64", NULL, 0},
     {"red.async " BULK, "inc dec;-s32 -u64 -s64 -b32 -b64 -f16 -bf16 -f32 -f64", NULL, 0},
@@ -65,7 +65,7 @@ static const Form forms[] = {
     {"ldu", "v4;b64 u64 s64 f64", NULL, 0},
     {"ld ldu st", "v2 v4 v8;b128", NULL, 0},
     {"ld ldu st", NULL, "-b8 -u8 -s8 -b128 -f32 -f64 " INTEGERS " " BITS, 0},
-    // Caches: a hint for each is of weak accesses, and of memory that is cached.
+    // Cache hints are for weak accesses to cached memory.
     {"ld ldu", "wb wt", NULL, 0},
     {"st", "ca lu cv nc L2::64B L2::128B L2::256B", NULL, 0},
     {"ld st", "relaxed acquire release", SCOPES, 0},
@@ -225,9 +225,9 @@ static const Form forms[] = {
      "cp.async.bulk.mbarrier::complete_tx::bytes", NULL, NULL, 0},
 };
 
-// Of such words an instruction has one at most, and once.
+// An instruction has at most one of these modifiers, once.
 typedef struct Choice {
-  const char *names, *except; // instructions it is of, null: of any; and not of
+  const char *names, *except; // instructions it applies to, or NULL for all; exceptions
   const char *words;
 } Choice;
 
@@ -249,7 +249,7 @@ static const Choice choices[] = {
     {"membar", NULL, "cta gl sys"},
 };
 
-// So many operands have forms with these words, and one more for each of the others it has.
+// Number of operands of forms with these modifiers, plus one for each of the others.
 typedef struct Count {
   const char *names, *has, *lacks;
   int operands;
@@ -280,8 +280,8 @@ static const Count counts[] = {
     {"tensormap.replace", NULL, "box_dim global_dim global_stride element_stride", 2, ""},
 };
 
-// What an operand of such a form must be, if it is a number; and it must be one, or may be a
-// register.
+// Constraint on an operand of such a form if it is a number; and whether it must be one, or may be
+// a register.
 typedef struct Number {
   const char *names, *has;
   int operand, low, high;
@@ -327,7 +327,7 @@ static bool is_word(const Instr *in, const char *word, size_t n) {
   return false;
 }
 
-// Of the words up to the end or a `;`: how many it has.
+// How many of the modifiers up to the end or a `;` it has.
 static int words_of(const Instr *in, const char *words) {
   int count = 0;
   while (*words && *words != ';') {
@@ -338,7 +338,7 @@ static int words_of(const Instr *in, const char *words) {
   return count;
 }
 
-// Words that stand more than once, but for types and what NVIDIA's assembler lets pass.
+// Rejects repeated modifiers, except types and those that NVIDIA's assembler accepts.
 static void check_twice(const Emitter *e) {
   static const char passed[] = "approx cc NaN sat satfinite sync uni";
   const Instr *in = e->instr;

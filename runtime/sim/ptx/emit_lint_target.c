@@ -1,5 +1,5 @@
-// emit_lint_target.c: what instructions need of the module's .target and .version, as NVIDIA's
-// assembler asks it of them.
+// emit_lint_target.c: checks the module's .target and .version against the requirements of
+// instructions, like NVIDIA's assembler.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ static bool begins_with(const char *opcode, const char *name) {
 // ---- targets ------------------------------------------------------------------------------------
 
 typedef struct Need {
-  const char *name; // the opcode's first pieces; or null: of any
-  const char *part; // which makes the difference; or null: none
+  const char *name; // first pieces of the opcode, or NULL for any
+  const char *part; // the modifier that requires it, or NULL
   int arch;
   bool exact; // of `sm_90a`, not of sm_90
 } Need;
@@ -73,8 +73,8 @@ static void check_arch(const Emitter *e) {
 // ---- versions of PTX ----------------------------------------------------------------------------
 
 typedef struct Since {
-  const char *name; // the opcode's first pieces; or null: of any
-  const char *part; // which makes the difference; or null: none
+  const char *name; // first pieces of the opcode, or NULL for any
+  const char *part; // the modifier that requires it, or NULL
   int version;      // the first that has it
 } Since;
 

@@ -1,6 +1,5 @@
-// emit_local.c: how many bytes of .local memory a thread of a kernel needs: its own variables, and
-// those of the functions it calls, as deep as calls go. A function that calls itself counts once:
-// how often it does, nobody knows.
+// emit_local.c: bytes of .local memory that a thread of a kernel needs: its own variables, and
+// those of its deepest chain of calls. A recursive function counts once: its depth is unknown.
 #include "sim/ptx/ptx.h"
 
 enum { kDeepest = 4096 }; // calls in each other
@@ -16,7 +15,7 @@ static size_t named_bytes(PtxModule *m, const char *name, int depth) {
   return func ? function_bytes(m, func, depth) : 0;
 }
 
-// A function is called where it is named, or through a table of pointers that is.
+// A function is called where it is named, or through a table of pointers to it.
 static size_t operand_bytes(PtxModule *m, const Operand *op, int depth) {
   size_t most = 0;
   if (op->kind == OpFunc) most = named_bytes(m, op->name, depth);

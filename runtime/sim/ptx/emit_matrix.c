@@ -69,7 +69,7 @@ typedef struct MmaForm {
   const char *text;          // C++: the kind of product
 } MmaForm;
 
-// D is as C in all forms that compilers write but for f16, where either may be f16 or f32.
+// D has C's type in all forms that compilers emit, except for f16, where either may be f16 or f32.
 static const MmaForm forms[] = {
     {"m16n8k16", "f16", "f16", "f32", 4, 2, 4, "cusim::Mma<cusim::F16, 16, 8, 16>"},
     {"m16n8k16", "bf16", "bf16", "f32", 4, 2, 4, "cusim::Mma<cusim::Bf16, 16, 8, 16>"},
@@ -139,7 +139,7 @@ static bool gather(Emitter *e, const Instr *in, const MmaForm *form, Slots *slot
   return true;
 }
 
-enum { kMostRun = 64, kRow = 17, kMostGroup = 8 }; // a row of the table: what MmaRun's map has
+enum { kMostRun = 64, kRow = 17, kMostGroup = 8 }; // a row of the table: operands of MmaRun's map
 
 static bool share(const int *a, int na, const int *b, int nb) {
   for (int i = 0; i < na; i++)
@@ -152,8 +152,8 @@ static bool same(const int *a, const int *b, int n) {
   return !memcmp(a, b, (size_t)n * sizeof *a);
 }
 
-// Whether product `at` can be made at once with those from `first` on: of the same A, and what they
-// give is nothing that it reads or writes.
+// True if mma `at` can join the group from `first` on: same A, and it neither reads nor writes
+// their results.
 static bool joins(int (*table)[kRow], const MmaForm *form, int first, int at) {
   int a = 1 + form->ncd, all = 2 * form->ncd + form->na + form->nb;
   if (!same(&table[at][a], &table[first][a], form->na)) return false;
@@ -173,7 +173,7 @@ static bool keeps_b(int (*table)[kRow], const MmaForm *form, int before, int nex
   return true;
 }
 
-// The first number of each row: of a group, as many as a power of two, that is made at once.
+// The first number of each row: the size of its group, a power of two, that is executed at once.
 static void make_groups(int (*table)[kRow], const MmaForm *form, int count) {
   int before = -1, before_n = 0;
   for (int first = 0, n; first < count; first += n) {
@@ -188,8 +188,8 @@ static void make_groups(int (*table)[kRow], const MmaForm *form, int count) {
   }
 }
 
-// A run of products of one kind is one meeting of the warp: their registers are copied into slots,
-// a table says which slots each product takes, and the results are copied back.
+// Consecutive mma of one kind are one warp collective: their registers are copied to slots, a table
+// maps each mma to slots, and the results are copied back.
 bool emit_wide_run(Emitter *e, const Instr *instr, int *count) {
   const MmaForm *form = find_form(instr);
   if (!form || instr->pred >= 0 || instr_has(instr, "satfinite")) return false;

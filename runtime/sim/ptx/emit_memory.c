@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char kHints[] = // that change nothing here
+static const char kHints[] = // without effect here
     "ca cg cs lu cv wb wt nc L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last "
     "L1::no_allocate L2::64B L2::128B L2::256B L2::cache_hint L2::evict_first L2::evict_last "
     "L2::evict_normal level::eviction_priority unified mmio";
@@ -18,7 +18,7 @@ static void check_parts(Emitter *e, int end, const char *more) {
   only_parts(e, 1, end, words);
 }
 
-// As the template argument of x_ld and x_st: is it traced, how is it ordered?
+// Template argument of x_ld and x_st: whether it is traced, and its memory order.
 static const char *access_kind(const Emitter *e, PtxSpace space) {
   if (space == SpaceParam) return "Own";
   if (space == SpaceLocal) return "Local";
@@ -34,7 +34,7 @@ static PtxSpace need_space(Emitter *e) {
   return instr_space(e->instr);
 }
 
-// The address as text, of any space and of shared memory of the cluster.
+// The address as text, of any space, also cluster shared memory.
 static void address(Emitter *e, const Operand *op) {
   bool cluster = instr_has(e->instr, "shared::cluster");
   if (!cluster) {
@@ -59,12 +59,12 @@ static const Operand *alone(const Operand *op) {
   return op->kind == OpVector && op->nparts == 1 ? op->parts : op;
 }
 
-// A value in memory: of floats as of any bits, but for their own names.
+// A value's type in memory: floats as bits, except under their own names.
 static PtxType memory_type(PtxType type) {
   return type;
 }
 
-// An access by a parameter's name lies inside of it; of a kernel's, inside of them all.
+// An access by a parameter's name must be inside of it; for a kernel's parameter, inside of all.
 static void check_param(Emitter *e, const Operand *op, int bytes) {
   const PtxVar *var = op->nparts ? op->parts[0].var : NULL;
   if (op->kind != OpAddress || op->parts[0].kind != OpVar || var->space != SpaceParam) return;
@@ -77,7 +77,7 @@ static void check_param(Emitter *e, const Operand *op, int bytes) {
               kernel ? "the parameters" : var->name);
 }
 
-// A store by the name of a parameter: what a function was given is only read.
+// A function's parameters are read-only by name.
 static void check_target_param(Emitter *e, const Operand *op) {
   const PtxVar *var = op->kind == OpAddress && op->parts[0].kind == OpVar ? op->parts[0].var : NULL;
   for (int i = 0; var && i < e->func->nparams; i++)
@@ -181,7 +181,7 @@ static void emit_mov_vector(Emitter *e, PtxType type) {
   text_print(e->out, " }");
 }
 
-// Special registers have 32 bits, some 64; those of old may be read by their lower 16. One is a
+// Special registers have 32 bits, some 64; old ones may be read by their lower 16. One is a
 // predicate.
 static void check_special(Emitter *e, const Operand *op, PtxType type) {
   static const char *const wide[] = {"%clock64", "%globaltimer", "%current_graph_exec", "%gridid"};
@@ -203,8 +203,8 @@ static void check_special(Emitter *e, const Operand *op, PtxType type) {
   if (!fits || type.kind == KindFloat) emit_fail(e, "%s is no .%s", op->name, type.name);
 }
 
-// Some part of a vector is a register, which has a type; in what is packed, `_` is a half of 32
-// bits.
+// At least one part of a vector must be a register, which gives the type; in a packed operand, `_`
+// is a half of 32 bits.
 static void check_sinks(Emitter *e, const Operand *op, bool allowed) {
   int sinks = 0;
   for (int i = 0; i < op->nparts; i++) sinks += op->parts[i].kind == OpSink;
@@ -335,7 +335,7 @@ static void emit_stackrestore(Emitter *e) {
   text_print(e->out, ");");
 }
 
-static void emit_touch(Emitter *e) { // an address, for hints that change nothing
+static void emit_touch(Emitter *e) { // evaluates the address; for hints without effect
   text_print(e->out, "(void)");
   emit_address(e, need_op(e, 0), need_space(e));
   text_print(e->out, ";");
@@ -365,7 +365,7 @@ static void check_fraction(Emitter *e) {
 }
 
 // createpolicy.fractional.priority[.second].b64 d[, fraction]; .range[.global].priority[.second]
-// .b64 d, [a], bytes, bytes; .cvt.L2.b64 d, a: a policy, which changes nothing here.
+// .b64 d, [a], bytes, bytes; .cvt.L2.b64 d, a: a policy, without effect here.
 static void emit_policy(Emitter *e) {
   PtxType b64 = ptx_type_of("b64"), u32 = ptx_type_of("u32");
   const char *how = e->instr->nparts > 1 ? e->instr->part[1] : "";
@@ -401,7 +401,7 @@ static const char *atomic_op(Emitter *e) {
   emit_fail(e, "which operation?");
 }
 
-// The operation stands before the type, that of vectors behind it, too: `.v2.f32.add`.
+// The operation precedes the type; for vectors it may also follow: `.v2.f32.add`.
 static PtxType atomic_type(Emitter *e) {
   int last = e->instr->nparts - 1, at = last;
   while (at > 1 && !ptx_type_of(e->instr->part[at]).kind) at--;
@@ -410,7 +410,7 @@ static PtxType atomic_type(Emitter *e) {
   return instr_type(e, last - at);
 }
 
-// Bits are swapped and masked, numbers added and compared: other words have no meaning in PTX.
+// Bits are exchanged and combined by logic, numbers added and compared; PTX has no other forms.
 static void check_atomic(const Emitter *e, const char *op, PtxType type) {
   if (type.bits == 128) return;
   bool counts = !strcmp(op, "inc") || !strcmp(op, "dec"), adds = !strcmp(op, "add");

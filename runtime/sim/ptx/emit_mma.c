@@ -6,9 +6,9 @@
 
 typedef struct Element {
   const char *name, *text; // in C++
-  int family;              // A and B are of one
+  int family;              // A and B must be of one family
   int group;               // elements of k that four lanes' registers hold
-  int depths[3], small;    // the depths of products of 16 rows, and of 8 rows; 0: none
+  int depths[3], small;    // k of mma with 16 rows, and with 8 rows; 0 if none
 } Element;
 
 static const Element elements[] = {
@@ -26,7 +26,7 @@ static const Element *element(Emitter *e, const char *name) {
   emit_fail(e, "mma of `%s` is not done", name);
 }
 
-// The type of C or D, as C++ text; refused where the elements have none of it.
+// The type of C or D, as C++ text; fails if the elements do not allow it.
 static const char *sum_of(Emitter *e, const char *name, const Element *a, bool saturate) {
   bool whole = strchr("sub", a->name[0]) && strcmp(a->name, "bf16") != 0;
   if (!strcmp(name, "s32") && whole) return saturate ? "SumInt<true>" : "SumInt<false>";
@@ -36,7 +36,7 @@ static const char *sum_of(Emitter *e, const char *name, const Element *a, bool s
   emit_fail(e, "sums of `%s` of `%s`", name, a->name);
 }
 
-// A list of so many registers' bits, begun; closed by the caller.
+// Begins a list of `count` registers' bits; the caller closes it.
 static void take_in(Emitter *e, int index, int count, PtxType type, const char *name) {
   const Operand *op = need_op(e, index);
   int given = op->kind == OpVector ? op->nparts : 0;
@@ -72,7 +72,7 @@ static void shape_of(Emitter *e, const Element *a, int *rows, int *depth) {
   emit_fail(e, "this shape is not done for `%s`", a->name);
 }
 
-// How a product is made and added, as C++ text; `last`: the last of the types.
+// Multiplication and addition, as C++ text; `last`: index of the last type.
 static const char *product_of(Emitter *e, const Element *a, int last) {
   static const char *const modes[][2] = {{"rz", "FusedRz"}, {"rm", "FusedRm"}, {"rp", "FusedRp"}};
   if (!strcmp(a->name, "b1")) {
@@ -92,7 +92,7 @@ static void emit_mma(Emitter *e) {
   const Instr *in = e->instr;
   int last = in->nparts - 1;
   if (!strcmp(in->part[last], "popc")) last -= 2;
-  if (!strcmp(in->part[last], "satfinite")) last--; // ptxas takes it behind the types, too
+  if (!strcmp(in->part[last], "satfinite")) last--; // ptxas accepts it after the types, too
   if (last < 5) emit_fail(e, "four types are awaited");
   const char *const *types = &in->part[last - 3]; // d, a, b, c
   const Element *a = element(e, types[1]), *b = element(e, types[2]);

@@ -1,19 +1,19 @@
-// emit_pending.c: when registers of a warp group's products may be touched.
+// emit_pending.c: checks accesses to registers of wgmma in flight.
 //
-// A product is made where it stands; the C text keeps beside it what a GPU would make of the order.
-// The registers of one accumulator are a set, as are the four of a fragment of A. Of a set s_N is
-// the commit group that its newest product belongs to, and a read tests that this one was waited
-// for; w_N is how many wgmma.fence had run when something other than a product wrote to it last,
-// and a product tests that there has been one more. `mov` is no such write and no read: compilers
-// put them between fence and product (a constant) or between product and wait (a copy), and ptxas
-// makes nothing of them. A copy of an accumulator keeps its group, a copy that becomes an operand
-// its fence.
+// A wgmma is executed at once; the C text also tracks the order that a GPU would see.
+// The registers of one accumulator are a set, as are the four of a fragment of A. For a set, s_N is
+// the commit group of its newest wgmma, and a read checks that this group was waited
+// for; w_N is the number of wgmma.fence when something other than a wgmma wrote to it last,
+// and a wgmma checks that there has been one since. `mov` counts as neither write nor read:
+// compilers put it between fence and wgmma (a constant) or between wgmma and wait (a copy), and
+// ptxas removes it. A copy of an accumulator keeps its group, a copy that becomes an operand its
+// fence.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
 
 struct Pending {
-  int *set;      // by register: another of its set, or itself, the set's name; -1: of none
+  int *set;      // by register: another of its set, or itself, which names the set; -1: in no set
   bool *sum;     // by register: it is an accumulator's
   bool *later;   // a copy of one, or of such a copy
   bool *earlier; // its value becomes one of a set by mov
@@ -29,7 +29,7 @@ static bool is_mov(const Instr *instr) {
   return instr->opcode && !strcmp(instr->part[0], "mov") && instr->nops == 2;
 }
 
-static int name_of(struct Pending *p, int reg) { // of the set, or of the register alone
+static int name_of(struct Pending *p, int reg) { // of the set, or only of the register
   if (p->set[reg] < 0) return reg;
   while (p->set[reg] != reg) reg = p->set[reg] = p->set[p->set[reg]];
   return reg;
@@ -58,7 +58,7 @@ static void join(struct Pending *p, const Operand *op, bool sum) {
   }
 }
 
-// Registers of an operand: the i-th, or -1 behind the last one.
+// The operand's i-th register, or -1 after the last one.
 static int reg_at(const Operand *op, int i) {
   if (op->kind == OpReg) return i == 0 ? op->reg : -1;
   if (op->kind != OpVector && op->kind != OpPair) return -1;
@@ -77,7 +77,7 @@ static bool mark_copy(struct Pending *p, const Instr *mov) {
   return more;
 }
 
-// NOTE: products of f16, and fragments of A, are packed and unpacked by mov, too.
+// NOTE: f16 accumulators, and fragments of A, are packed and unpacked by mov, too.
 static void find_copies(struct Pending *p, const PtxFunc *func) {
   for (bool more = true; more;) {
     more = false;
@@ -149,7 +149,7 @@ void pending_before(Emitter *e) {
   for (int i = !reads_first; i < in->nops; i++) test_reads(e, &in->op[i]);
 }
 
-// ---- behind it ----------------------------------------------------------------------------------
+// ---- after it -----------------------------------------------------------------------------------
 
 // The newest group, or fence, of the sources.
 static void newest(Emitter *e, const char *tag, const Operand *from, const char *own) {

@@ -1,5 +1,5 @@
-// emit_video.c: video instructions: scalar ones (vadd, vset, vmad ...) and those of two or four
-// parts (vadd2, vset4 ...).
+// emit_video.c: video instructions: scalar (vadd, vset, vmad ...) and with two or four parts
+// (vadd2, vset4 ...).
 #include "sim/ptx/ptx.h"
 
 #include <stdlib.h>
@@ -135,7 +135,7 @@ static void emit_vmad(Emitter *e) {
   emit_end(e, need_op(e, 0), u32);
 }
 
-// `.b7610` or `.h32`: a digit for each part, the highest part's first; or what stands for none.
+// `.b7610` or `.h32`: a digit for each part, highest part first; `otherwise` if absent.
 static unsigned picks(Emitter *e, const Operand *op, int n, unsigned otherwise) {
   if (!op->select) return otherwise;
   unsigned value = 0;

@@ -1,4 +1,4 @@
-// emit_warp.c: what the lanes of a warp exchange.
+// emit_warp.c: data exchange between a warp's lanes.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>

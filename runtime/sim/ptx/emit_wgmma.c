@@ -46,7 +46,7 @@ static void emit_scale_d(Emitter *e) {
 }
 
 // wgmma.mma_async.sync.aligned.m64nNkK.d.a.b d, a, b, scale-d[, scale-a, scale-b[, trans-a][,
-// trans-b]]; .satfinite before, among or behind the types (CUTLASS has it behind them)
+// trans-b]]; .satfinite before, among or after the types (CUTLASS: after)
 typedef struct WgmmaForm {
   const WgmmaType *a, *b;
   int n, words; // registers of D
@@ -82,7 +82,7 @@ static WgmmaForm read_form(Emitter *e) {
   return f;
 }
 
-// What the product multiplies, as the run's next step.
+// Emits the factors of a wgmma as the next step of its run.
 static void emit_step(Emitter *e, const WgmmaForm *f, int index) {
   text_print(e->out, "g_[%d] = {", index);
   if (f->regs)
@@ -98,7 +98,7 @@ static void emit_step(Emitter *e, const WgmmaForm *f, int index) {
   }
   text_print(e->out, "}, ");
   if (f->saturate)
-    text_print(e->out, "false"); // the products alone, which never overflow
+    text_print(e->out, "false"); // only the products, which never overflow
   else
     emit_scale_d(e);
   text_print(e->out, "};");
@@ -118,7 +118,7 @@ static void emit_run(Emitter *e, const WgmmaForm *f, int count) {
   text_print(e->out, "cusim::wgmma_run<%s, %s, %d, %s, %s>(%s, g_, %d, SB", f->a->text, f->b->text,
              f->n, f->half ? "true" : "false", f->regs ? "true" : "false",
              f->saturate ? "p_" : "t_", count);
-  bool trans = f->a->depth == 16; // of 16 bits alone
+  bool trans = f->a->depth == 16; // 16-bit types only
   int scale_a = in->nops > 4 ? (int)need_op(e, 4)->bits : 1;
   int scale_b = in->nops > 5 ? (int)need_op(e, 5)->bits : 1;
   int trans_a = trans && !f->regs && in->nops > 6 ? (int)need_op(e, 6)->bits : 0;
@@ -173,7 +173,7 @@ static bool names_any(const Operand *op, const Operand *registers) {
   return false;
 }
 
-// Arithmetic of other registers, as stands between the products of a run: of descriptors.
+// Arithmetic on other registers (descriptors) between the wgmma of a run.
 static bool may_stand_between(const Instr *in, const Operand *sums) {
   static const char *const known[] = {"mov", "add", "sub",  "shl",  "shr", "and",
                                       "or",  "xor", "setp", "selp", "cvt", "mad"};
@@ -184,7 +184,7 @@ static bool may_stand_between(const Instr *in, const Operand *sums) {
   return found;
 }
 
-// The next, or the one before, of the run that a product is in; null: there is none.
+// The next or previous wgmma of a run, or NULL.
 static const Instr *neighbour(Emitter *e, const Instr *from, int direction) {
   const Instr *begin = e->func->body, *end = begin + e->func->nbody;
   if (from->pred >= 0 || instr_has(from, "satfinite")) return NULL;
@@ -195,7 +195,7 @@ static const Instr *neighbour(Emitter *e, const Instr *from, int direction) {
   return NULL;
 }
 
-// Products in a row with the same sums are one meeting, at the last: what each multiplies waits.
+// Consecutive wgmma with the same accumulators are one warp collective, at the last one.
 static void emit_wgmma(Emitter *e) {
   WgmmaForm form = read_form(e);
   int before = 0;

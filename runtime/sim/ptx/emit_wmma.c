@@ -19,7 +19,7 @@ static Shape shape_of(Emitter *e) {
   emit_fail(e, "this shape is not done");
 }
 
-// How many registers an operand is, and of what width.
+// Number and width of an operand's registers.
 static int registers(Emitter *e, const Operand *op, PtxType *type) {
   int n = op->kind == OpVector ? op->nparts : 0;
   const Operand *first = n ? &op->parts[0] : op;
@@ -69,13 +69,13 @@ static PtxType element(Emitter *e, const char *name) {
   emit_fail(e, "`%s` is not done", name);
 }
 
-// As memory holds it: bits alone.
+// Its type in memory: untyped bits.
 static const char *bits_of(PtxType type) {
   return type.bits == 8 ? "u8" : type.bits == 16 ? "u16" : type.bits == 32 ? "u32" : "u64";
 }
 
-// Integers of 4 bits and of 1: words of them are moved, and multiplied as mma of 8 rows does
-// (cusim_mma_any.h), whose fragments are the same.
+// Integers of 4 bits and 1 bit: moved as words, and multiplied like mma of 8 rows
+// (cusim_mma_any.h), with the same fragments.
 typedef struct Narrow {
   const char *name, *text; // in C++
   int bits, k;

@@ -1,5 +1,5 @@
-// lex.c: the tokens of PTX. A name takes its dots and colons along: an opcode with its modifiers,
-// a directive, a special register with its component are one token.
+// lex.c: the tokens of PTX. Names include dots and colons: an opcode with its modifiers, a
+// directive, a special register with its component are one token.
 #include "sim/ptx/ptx.h"
 
 #include <ctype.h>
@@ -43,7 +43,7 @@ static const char *name_end(const char *p) {
 }
 
 static const char *number_end(const char *p) {
-  if (*p == 'x' || *p == 'X') { // where an e is a digit
+  if (*p == 'x' || *p == 'X') { // where e is a digit
     while (isalnum((unsigned char)*p)) p++;
     return p;
   }

@@ -1,5 +1,5 @@
-// parse.c: a module of PTX, down to its variables (parse_variable.c) and the bodies of its
-// functions (parse_body.c).
+// parse.c: parses a module of PTX; variables are in parse_variable.c, bodies of functions in
+// parse_body.c.
 #include "sim/ptx/parse.h"
 
 #include <errno.h>
@@ -152,8 +152,8 @@ static void add_module_var(Parser *p, PtxVar *var, Linkage linkage) {
   m->vars[m->nvars++] = var;
 }
 
-// NOTE: what a GPU keeps of its reserved 1024 bytes for cooperative groups lies here behind the
-// kernel's own variables and counts as theirs.
+// NOTE: the 1024 reserved bytes, which a GPU uses for cooperative groups, are here after the
+// kernel's variables and count as one of them.
 PtxVar *parse_reserved(Parser *p, const char *name) {
   enum { kBytes = 288 }; // that cooperative groups count on
   PtxVar *var = module_var(p->module, name);
@@ -215,7 +215,7 @@ static int product(Parser *p, int out[3]) {
     if (i == 0 || parse_take(p, ",")) n = (int)parse_integer(p);
     if (out) out[i] = n;
     else if (n < 1) parse_fail(p, "a block has a thread at least");
-    all *= n > 0 && n < 1 << 11 ? n : 1; // none is larger than 1024, and so the product none
+    all *= n > 0 && n < 1 << 11 ? n : 1; // each is at most 1024, so the product does not overflow
   }
   return all;
 }
@@ -333,7 +333,7 @@ static void parse_target(Parser *p) {
   }
 }
 
-// NVRTC names a program's files in the folder where it runs; reports name them as the program does.
+// NVRTC puts its working folder before a program's file names; reports use the program's names.
 static const char *relative(Parser *p, const char *path) {
   char folder[1024];
   size_t n = getcwd(folder, sizeof folder) ? strlen(folder) : 0;

@@ -1,4 +1,4 @@
-// parse.h: what the files of the parser share.
+// parse.h: interfaces between the parser's files.
 #ifndef CUSIM_PTX_PARSE_H
 #define CUSIM_PTX_PARSE_H
 
@@ -18,12 +18,12 @@ typedef struct Parser {
   PtxTable places; // of .loc, by its numbers
   int loc, room_locs;
   int room_body, room_regs, room_vars, depth;
-  int piece; // of a text of several modules: which; 0: there is one alone
+  int piece; // index of the module in a linked text; 0 if there is only one
 } Parser;
 
 void parse_next(Parser *p);
 bool parse_is(const Parser *p, const char *word);
-bool parse_take(Parser *p, const char *word); // and goes on
+bool parse_take(Parser *p, const char *word); // and advances
 void parse_need(Parser *p, const char *word);
 char *parse_name(Parser *p);
 uint64_t parse_number(Parser *p, OperandKind *kind);
@@ -38,24 +38,23 @@ typedef struct Constant { // OpInt, OpFloat or OpDouble
 } Constant;
 bool parse_at_constant(Parser *p); // whether a constant expression begins here (parse_constant.c)
 Constant parse_constant(Parser *p);
-Constant parse_term(Parser *p); // without sums: what stands behind a + of an address
+Constant parse_term(Parser *p); // without sums: the term after a + in an address
 void parse_fail(Parser *p, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-// A variable's declaration behind its space: `.align 4 .b8 name[16] = {...}`, up to , or ;. before:
-// the one ahead in its list, whose type it may share; or null.
+// Parses a declaration after its space: `.align 4 .b8 name[16] = {...}`, up to , or ;. before: the
+// previous one in its list, whose type it may share; or NULL.
 PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init, const PtxVar *before);
-// Of %reserved_smem_offset_0 and _1: its variable, made where it is first named.
+// The variable of %reserved_smem_offset_0 or _1, created at first use.
 PtxVar *parse_reserved(Parser *p, const char *name);
-PtxSpace parse_space(const Parser *p); // of the word here; SpaceGeneric: it is none
+PtxSpace parse_space(const Parser *p); // of this word, or SpaceGeneric
 void parse_body(Parser *p, PtxFunc *func);
-// Under which name the module knows what has this name here: one that is no other piece's to see
-// has the piece's number behind it.
+// The module's name for `name` in this piece: private names have the piece's number appended.
 const char *parse_known_as(const Parser *p, const char *name);
 void *parse_more(Parser *p, void *list, int count, int *room, size_t size); // the same, faster
 
-// What a name means in a body: a register by its number, a variable by kVar + its; the family
-// `%r<100>` by kFamily + its first register, which tells the type of those made when they are used;
-// a vector by kVector + its first; a label by kLabel + its instruction.
+// Meaning of a name in a body: a register's number; kVar + a variable's; for the family `%r<100>`
+// kFamily + its first register, which has the type of those created on use; for a vector kVector +
+// its first; for a label kLabel + its instruction.
 enum PtxNames {
   kVar = 1 << 28,
   kFamily = 1 << 29,

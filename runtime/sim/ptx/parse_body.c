@@ -23,7 +23,7 @@ static Instr *add_instr(Parser *p) {
   return instr;
 }
 
-// The types are the last pieces: `max.s32.relu` is `max.relu.s32`. ptxas takes any order.
+// Moves types to the end: `max.s32.relu` is `max.relu.s32`. ptxas accepts any order.
 static void put_types_last(Instr *instr) {
   static const char *const names[] = {"add", "sub",  "mul",   "mad", "fma",  "div", "rem",  "abs",
                                       "neg", "min",  "max",   "rcp", "sqrt", "sin", "cos",  "lg2",
@@ -52,10 +52,10 @@ static void split_opcode(Parser *p, Instr *instr) {
     if (at) *at++ = 0;
   }
   put_types_last(instr);
-  for (int i = instr->nparts; i < kMaxParts; i++) instr->part[i] = ""; // not there: like no word
+  for (int i = instr->nparts; i < kMaxParts; i++) instr->part[i] = ""; // absent pieces match none
 }
 
-// NOTE: ptxas takes blanks before a piece: `mov .u32`.
+// NOTE: ptxas accepts blanks before a piece: `mov .u32`.
 static const char *parse_opcode(Parser *p) {
   char *opcode = parse_name(p);
   while (p->now.kind == TokName && *p->now.begin == '.') {
@@ -117,7 +117,7 @@ static void parse_label(Parser *p, char *name) {
   label->pred_not = false;
   if (parse_take(p, ".branchtargets") || parse_take(p, ".calltargets")) {
     parse_targets(p, label);
-    label->loc = parse_scope(p); // where its names are looked up
+    label->loc = parse_scope(p); // the scope in which its names are resolved
   } else if (parse_take(p, ".callprototype")) {
     label->prototype = ptx_alloc(p->ptx, sizeof *label->prototype);
     parse_signature(p, label->prototype);
@@ -202,8 +202,8 @@ static int add_place(Parser *p, PtxLoc place) {
   return m->nlocs++;
 }
 
-// .loc file line column[, function_name label[+n], inlined_at file line column]: what is inlined
-// there was inlined where the last `.loc` of that place was.
+// .loc file line column[, function_name label[+n], inlined_at file line column]: the inlining
+// position is that of the last `.loc` for the same place.
 static void parse_loc(Parser *p) {
   int line = p->now.line;
   PtxLoc place = parse_place(p);

@@ -1,5 +1,5 @@
-// parse_constant.c: constant expressions, as PTX has them: of 64 bits, signed unless an operand is
-// not, or of doubles. By precedence.
+// parse_constant.c: PTX's constant expressions, by precedence: 64-bit integers, signed unless an
+// operand is unsigned, or doubles.
 #include "sim/ptx/parse.h"
 
 #include <string.h>

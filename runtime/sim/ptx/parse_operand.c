@@ -1,6 +1,6 @@
-// parse_operand.c: registers and operands of a body: names, addresses, vectors, constants.
+// parse_operand.c: parses registers and operands: names, addresses, vectors, constants.
 //
-// Names live in one table, by the number of their scope (enum PtxNames).
+// All names are in one table, with the number of their scope (enum PtxNames).
 #include "sim/ptx/parse.h"
 
 #include <ctype.h>
@@ -34,7 +34,7 @@ static bool is_reserved(const char *name) {
 
 // ---- registers ----------------------------------------------------------------------------------
 
-// `%rd12` is rd12, `%f$a` of scope 3 is f_a_s3: words of C that no header uses.
+// `%rd12` becomes rd12, `%f$a` of scope 3 f_a_s3: C identifiers that no header uses.
 static const char *c_name(Parser *p, const char *name, int scope) {
   char text[256];
   bool plain = *name == '%' && isalpha((unsigned char)name[1]) && scope == 0;
@@ -43,7 +43,7 @@ static const char *c_name(Parser *p, const char *name, int scope) {
     text[n++] = isalnum((unsigned char)*at) ? *at : '_';
   text[n] = 0;
   plain &= n > 1 && isdigit((unsigned char)text[n - 1]);
-  if (plain && ptx_type_of(text).kind) text[n++] = '_', text[n] = 0; // `%f32` is no type
+  if (plain && ptx_type_of(text).kind) text[n++] = '_', text[n] = 0; // `%f32` is not a type
   if (!plain) snprintf(text + n, sizeof text - n, "_s%d_%d", scope, p->func->nregs);
   return ptx_string(p->ptx, text, strlen(text));
 }
@@ -79,7 +79,7 @@ static void add_vector(Parser *p, const char *name, PtxType type, int count) {
   table_put(p->ptx, &p->names, parse_scope(p), name, kVector + first);
 }
 
-// Whether a family of the scope has the name, its stem and a number; and which.
+// True if a family of the scope has the name (its stem and a number); sets *family.
 static bool is_of_family(Parser *p, const char *name, int scope, int *family) {
   size_t n = strlen(name);
   char stem[256];
@@ -109,7 +109,7 @@ static void refuse_members(Parser *p, const char *stem, int count) {
   }
 }
 
-// `.reg .b32 %r<10>, a;`: of a family, a register is kept that tells its type.
+// `.reg .b32 %r<10>, a;`: for a family, one register is kept for its type.
 void parse_registers(Parser *p) {
   PtxVar declared = {0};
   parse_next(p);
@@ -147,7 +147,7 @@ static int find_in_family(Parser *p, const char *name, int scope) {
   return parse_add_reg(p, name, p->func->regs[family - kFamily].type, scope);
 }
 
-// What a name means here, from the innermost scope: its entry in the table, or -1.
+// Resolves a name from the innermost scope on: its entry in the table, or -1.
 int parse_lookup(Parser *p, const char *name) {
   for (int i = p->nscopes - 1; i >= 0; i--) {
     int found = table_get(&p->names, p->scopes[i], name);
@@ -174,7 +174,7 @@ static void parse_parts(Parser *p, Operand *op, const char *close) {
   memcpy(op->parts, parts, (size_t)op->nparts * sizeof *parts);
 }
 
-// What is added to an address here: `+ 4 * 2 - 1`, or nothing.
+// The offset of an address: `+ 4 * 2 - 1`, or none.
 static uint64_t parse_distance(Parser *p) {
   uint64_t distance = 0;
   while (parse_is(p, "+") || parse_is(p, "-")) {

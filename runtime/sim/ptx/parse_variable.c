@@ -98,7 +98,7 @@ static void parse_qualifiers(Parser *p, PtxVar *var) {
       var->vector = 2;
     } else if (parse_take(p, ".v4")) {
       var->vector = 4;
-    } else if (parse_take(p, ".ptr")) { // what a pointer points to: nothing that matters here
+    } else if (parse_take(p, ".ptr")) { // facts about its target: no effect here
       if (parse_space(p) != SpaceGeneric) parse_next(p);
       if (parse_take(p, ".align")) parse_integer(p);
     } else if (parse_take(p, ".attribute")) {

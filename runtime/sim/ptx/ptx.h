@@ -1,7 +1,7 @@
 // ptx.h: from PTX to a kernel image: text -> tokens -> a small typed form (parse.c, parse_body.c)
-// -> C text (emit.c and its parts) -> the host's compiler (translate.c). Stands on base alone.
+// -> C text (emit.c and its parts) -> the host's compiler (translate.c). Uses only base.
 //
-// All that is parsed lives in one arena, until the module's text has been made.
+// All parsed data is in one arena, until the module's text is complete.
 #ifndef CUSIM_PTX_H
 #define CUSIM_PTX_H
 
@@ -16,7 +16,7 @@
 
 typedef enum PtxKind { KindNone, KindPred, KindBits, KindUnsigned, KindSigned, KindFloat } PtxKind;
 
-typedef struct PtxType { // kind KindNone: there is no type
+typedef struct PtxType { // KindNone: no type
   const char *name;      // "f16x2"; as C++ text, too
   PtxKind kind;
   int bits;
@@ -61,7 +61,7 @@ typedef struct PtxToken { // names hold their dots: "%tid.x", "ld.global.v4.f32"
   int line;
 } PtxToken;
 
-PtxToken ptx_lex(Ptx *ptx, const char *p, int line); // the one at p or behind; line: that of p
+PtxToken ptx_lex(Ptx *ptx, const char *p, int line); // the one at or after p; line: that of p
 
 // ---- the module ---------------------------------------------------------------------------------
 
@@ -102,9 +102,9 @@ typedef struct PtxReg {
   const char *c_name;
   PtxType type;
   bool is_float; // kept as a float or double
-  int floats;    // uses as one, less those as an integer
-  int vector;    // the first of so many that have a name together; else 0
-  int family;    // of `%r<9>`, 9, in the register that tells the family's type
+  int floats;    // uses as float, less uses as integer
+  int vector;    // the first of that many registers with one name; else 0
+  int family;    // 9 for `%r<9>`, in the register that has the family's type
 } PtxReg;
 
 typedef enum OperandKind {
@@ -145,10 +145,10 @@ typedef struct Instr {
   int nparts;
   Operand *op;
   int nops;
-  int pred; // register; -1: none
+  int pred; // register, or -1
   bool pred_not;
   int line; // in the PTX text
-  int loc;  // of the module's; 0: none
+  int loc;  // of the module's, or 0
   const char *label;   // not an instruction, but a label
   const char **targets; // .branchtargets
   int ntargets;
@@ -171,13 +171,13 @@ typedef struct PtxFunc {
   int cluster[3];
   size_t param_bytes, smem; // of shared variables that it reaches
   bool *reaches;            // by number of a shared variable
-  size_t local;             // bytes of .local variables, with those of its deepest calls
+  size_t local;             // bytes of .local variables, including the deepest calls
   enum { LocalUnknown, LocalAsked, LocalKnown } local_state;
 } PtxFunc;
 
 typedef struct PtxLoc {
   int file, line, column;
-  int outer; // where it was inlined; 0: nowhere
+  int outer; // where it was inlined, or 0
 } PtxLoc;
 
 typedef struct PtxModule {
@@ -212,7 +212,7 @@ typedef struct Emitter {
   PtxModule *module;
   PtxFunc *func;
   const Instr *instr;
-  int most; // the last of its operands that was asked for
+  int most; // index of the last operand that was read
   Text *out;
   int file, line; // of the last #line for the C compiler
   int temps;
@@ -230,21 +230,21 @@ void emit_function(Emitter *e, PtxFunc *func);
 void emit_instr(Emitter *e, const Instr *instr);
 void emit_fail(const Emitter *e, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-// What NVIDIA's assembler refuses (emit_lint.c).
+// Rejects what NVIDIA's assembler rejects (emit_lint.c).
 void lint_instr(const Emitter *e);
 void lint_width(const Emitter *e, const PtxReg *reg, PtxType type);
 void lint_address(const Emitter *e, const Operand *base, PtxSpace space);
 void lint_target(const Emitter *e); // .target and .version (emit_lint_target.c)
-void lint_form(const Emitter *e); // words, and operands beside them (emit_lint_forms.c)
+void lint_form(const Emitter *e); // modifiers, and operands with them (emit_lint_forms.c)
 void lint_convert(const Emitter *e, PtxType to, PtxType from); // cvt (emit_lint_cvt.c)
-// Around the text of an instruction: whether accumulators are there, and fenced (emit_pending.c).
+// Before and after an instruction's text: checks that accumulators are complete and fenced.
 void pending_begin(Emitter *e, const PtxFunc *func); // the registers it concerns
 void pending_label(Emitter *e);
 void pending_before(Emitter *e);
 void pending_behind(Emitter *e);
 size_t emit_local_bytes(PtxModule *module, PtxFunc *func); // emit_local.c
 void emit_counted(Emitter *e, const Instr *instr); // before the instruction's text; or a label
-void emit_returns(Emitter *e); // what a function gives in registers, into its results' places
+void emit_returns(Emitter *e); // a function's results in registers, to their places
 void emit_counts(Emitter *e); // the module's table, at its end
 bool emit_wide_run(Emitter *e, const Instr *instr, int *count);
 
@@ -257,13 +257,13 @@ extern const EmitRow emit_arith_rows[], emit_convert_rows[], emit_memory_rows[],
     emit_control_rows[], emit_warp_rows[], emit_matrix_rows[], emit_mma_rows[], emit_video_rows[],
     emit_wmma_rows[], emit_hopper_rows[], emit_cluster_rows[], emit_wgmma_rows[];
 
-const char *emit_int_name(PtxType type); // "u32": of its bits
+const char *emit_int_name(PtxType type); // "u32", by its bits
 bool is_integer(PtxType type);
-void emit_line(Emitter *e, const Instr *instr); // `#line`, where it changes
+void emit_line(Emitter *e, const Instr *instr); // `#line`, if it changes
 // The value of an operand as this type; text like `(s32)r1`.
 void emit_value(Emitter *e, const Operand *op, PtxType type);
 void emit_address(Emitter *e, const Operand *op, PtxSpace space);
-// `r1 = ` and what must be around the value: emit_store(e, op, type, "x_add(%s)") is made of two.
+// Text before and after a value: emit_store(e, op, type, "x_add(%s)") uses both.
 void emit_begin(Emitter *e, const Operand *target, PtxType type);
 void emit_end(Emitter *e, const Operand *target, PtxType type);
 bool is_kernel_param(const Emitter *e, const PtxVar *var); // of the kernel that is written
@@ -271,7 +271,7 @@ bool instr_has(const Instr *instr, const char *part);
 PtxType instr_type(Emitter *e, int from_end); // of the last piece, the one before
 PtxSpace instr_space(const Instr *instr);
 const Operand *need_op(Emitter *e, int index);
-// Fails if a piece from the first on is none of these, words with blanks between.
+// Fails if a piece from the first on is not one of these blank-separated words.
 void only_parts(Emitter *e, int first, int end, const char *words);
 
 // ---- the whole (translate.c) --------------------------------------------------------------------
@@ -282,8 +282,8 @@ typedef struct PtxJob {
   int checks;    // CusimCheck bits
 } PtxJob;
 
-// PTX text to an image, as host_compile makes of C++. CUDA_SUCCESS, or INVALID_PTX,
-// UNSUPPORTED_PTX_VERSION, NO_BINARY_FOR_GPU with its lines in the log.
+// Translates PTX to an image, as host_compile does for C++. CUDA_SUCCESS, or INVALID_PTX,
+// UNSUPPORTED_PTX_VERSION, NO_BINARY_FOR_GPU with lines in the log.
 CUresult ptx_translate(const char *text, const PtxJob *job, Text *c_text, Text *log);
 CUresult ptx_check(const char *text, Text *log); // whether it can be read
 CUresult ptx_compile(const char *text, const PtxJob *job, Text *image, Text *log);

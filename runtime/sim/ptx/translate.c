@@ -10,7 +10,7 @@ typedef struct Asset {
 } Asset;
 extern const Asset sim_assets[]; // runtime/sim/device/*
 
-// A module begins with .version; one that lacks it is PTX all the same, and wrong.
+// A module begins with .version; text that lacks it but has other directives is invalid PTX.
 static bool is_directive(const char *word) {
   static const char *const words[] = {".version", ".target", ".address_size", ".visible", ".extern",
                                       ".weak", ".entry", ".func", ".global", ".const", ".shared"};
@@ -21,7 +21,7 @@ static bool is_directive(const char *word) {
 
 bool ptx_is_text(const void *image) {
   const char *p = image;
-  for (int i = 0; i < 1 << 16; i++, p++) { // a comment may stand before
+  for (int i = 0; i < 1 << 16; i++, p++) { // skips leading comments
     if (*p == '.') return is_directive(p);
     if (*p == '/' && p[1] == '/') {
       while (*p && *p != '\n') p++;
@@ -76,8 +76,8 @@ static bool run(const char *folder, Args *args, Text *log) {
   return code == 0;
 }
 
-// Behind libcusim's headers, precompiled, which kernels.cc then does not read. False: it is for the
-// caller to compile.
+// Compiles with libcusim's headers precompiled, which kernels.cc then does not include. False: the
+// caller compiles it.
 static bool compile_precompiled(const char *folder, const Args *options, const char *const *last) {
   char path[kPath], include[kPath];
   Text headers = {0};
@@ -95,9 +95,8 @@ static bool compile_precompiled(const char *folder, const Args *options, const c
   return ok;
 }
 
-// NOTE: PTX says where it multiplies and adds in one: -ffp-contract=off. -g1 stands behind
-// -gdwarf-4, which means -g2: to follow thousands of registers through a function takes half of the
-// time.
+// NOTE: PTX is explicit about fma: -ffp-contract=off. -g1 follows -gdwarf-4, which implies -g2:
+// tracking thousands of registers through a function takes half of the time.
 static CUresult compile(const char *folder, const Text *c_text, int checks, Text *log) {
   enum { kLong = 1 << 20 };
   Args args = {.count = 0};
@@ -114,8 +113,8 @@ static CUresult compile(const char *folder, const Text *c_text, int checks, Text
                                 "-Idevice", NULL});
   host_add_frames(&args);
   if (kind != HostClang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
-  // NOTE: GCC's analysis of what pointers point to takes half of the time of 1.5 MB of C text, and
-  // grows faster than the text.
+  // NOTE: GCC's points-to analysis takes half of the time for 1.5 MB of C text, and grows
+  // superlinearly.
   if (kind != HostClang && c_text->length > kLong) args_add(&args, "-fno-tree-pta");
   if (kind != HostGcc) args_add(&args, "-ftrivial-auto-var-init=pattern"); // registers
   args_add(&args, checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0");
@@ -138,7 +137,7 @@ static CUresult compile_in(const char *folder, const char *text, const Text *c_t
   if (r != CUDA_SUCCESS) return r;
   if (!folder_read_output(folder, "image.so", image, log)) return CUDA_ERROR_OPERATING_SYSTEM;
   if (host_seal_image(image)) return CUDA_SUCCESS;
-  text_print(log, "libcusim: what the host's compiler made is no shared object\n");
+  text_print(log, "libcusim: the output of the host's compiler is not a shared object\n");
   return CUDA_ERROR_OPERATING_SYSTEM;
 }
 

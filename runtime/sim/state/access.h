@@ -1,5 +1,5 @@
-// access.h: accesses to memory as the race check remembers them, and those that it is not sure of
-// yet; allocations that were found.
+// access.h: accesses to memory as the race check records them, pending suspicions, and recently
+// found allocations.
 #ifndef CUSIM_ACCESS_H
 #define CUSIM_ACCESS_H
 
@@ -8,7 +8,7 @@
 
 typedef struct Access { // as the race check remembers it
   const void *pc;
-  uint32_t block;   // serial of the block; 0: none
+  uint32_t block;   // serial of the block, or 0
   uint32_t clock;   // of the thread
   uint32_t atomics; // atomic operations in the launch before it
   uint16_t thread;
@@ -17,10 +17,10 @@ typedef struct Access { // as the race check remembers it
   bool compare : 1;           // atomic: compare and swap
 } Access;
 
-// A plain read that races with an atomic operation, unless its thread next compares and swaps at
-// that place: then a stale value only costs another turn of its loop (first_read.c).
+// A plain read that races with an atomic operation, unless its thread's next operation is a
+// compare-and-swap there: then a stale value only costs another iteration (first_read.c).
 typedef struct EarlyRead {
-  uintptr_t base; // of the access; 0: there is none
+  uintptr_t base; // of the access, or 0
   Access old, now;
   uintptr_t address; // of the cell
   bool shared;
@@ -28,7 +28,7 @@ typedef struct EarlyRead {
 
 enum { kCellBytes = 4, kSuspects = 8 }; // one access has 5 cells at most
 
-typedef struct Suspect { // a store that races unless it changes nothing
+typedef struct Suspect { // a store that is a race unless it changes nothing
   Access old, now;
   uintptr_t address;
   bool shared;

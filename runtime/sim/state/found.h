@@ -12,7 +12,7 @@ static inline MemoryFound *memory_slot(Worker *worker, uintptr_t address) {
   return &worker->found[(uint32_t)(address >> 16) * 0x9e3779b1u >> (32 - kFoundBits)];
 }
 
-// memory_find, if the worker found it last, and all of the access lies inside; else null.
+// memory_find's result if it is the worker's last one and contains the access, else NULL.
 static inline const Allocation *memory_find_again(Worker *worker, uintptr_t address, int bytes) {
   const MemoryFound *found = memory_slot(worker, address);
   const Allocation *a = found->a;

@@ -1,5 +1,5 @@
-// freed.c: the last allocations that were freed. While checks are on their addresses are kept out
-// of use, without memory behind them, so that an access to one is found, and known for what it is.
+// freed.c: the allocations freed last. While checks are on, their addresses stay reserved and
+// unmapped, so that an access to one faults and is reported as use after free.
 #include "sim/state/state.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// self.c: who runs on this OS thread, and which modules there are.
+// self.c: the CUDA thread running on this OS thread, and the list of modules.
 #include "sim/state/state.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
-// state.h: what there is while kernels run: memory, modules, launches, blocks, threads. Structs
-// that the rooms above read and change, and who is where.
+// state.h: the state of running kernels: memory, modules, launches, blocks, threads: structs
+// that the rooms below read and change.
 //
-// OS threads that run blocks touch only their Worker and the Launch they are given.
+// OS threads that run blocks touch only their Worker and their Launch.
 #ifndef CUSIM_STATE_H
 #define CUSIM_STATE_H
 
@@ -31,7 +31,7 @@ typedef enum MemoryKind { MemoryDevice, MemoryHost, MemoryRegistered } MemoryKin
 
 typedef struct Allocation {
   uintptr_t begin;
-  size_t bytes;    // as asked for
+  size_t bytes;    // as requested
   size_t reserved; // begin + reserved is the guard page
   void *map;       // the whole mapping, guards included
   size_t map_bytes;
@@ -48,7 +48,7 @@ Allocation *memory_find_begin(uintptr_t address);
 bool memory_inside(const Allocation *a, uintptr_t address); // not in its guards
 bool memory_insert(Allocation *a);                          // false: no memory
 void memory_take_out(Allocation *a);
-void freed_keep(const Allocation *a);            // takes the mapping over
+void freed_keep(const Allocation *a);            // takes ownership of the mapping
 const Allocation *freed_find(uintptr_t address); // that held it, guards included; or null
 bool freed_drop(void);                           // false: nothing was kept
 
@@ -68,14 +68,14 @@ struct CUfunc_st {
 
 typedef struct FlowBlock { // a basic block of a counted module
   const CusimBlock *row;
-  int branch; // its number among those that branch, or -1
+  int branch; // index among the blocks that branch, or -1
 } FlowBlock;
 
 struct CUmod_st {
   void *handle; // of dlopen
   int fd;       // the image's file, kept for line numbers
   const CusimImage *image;
-  size_t tls_module; // of the static shared memory; 0: none
+  size_t tls_module; // of the static shared memory, or 0
   size_t tls_bytes;
   bool waits;     // its threads can wait for each other
   bool triggers;  // of C++: a kernel may let the next launch begin
@@ -83,11 +83,11 @@ struct CUmod_st {
   size_t bytes;   // from there on
   uintptr_t code; // of the kernels, without the linker's stubs
   size_t code_bytes;
-  uint64_t serial;   // of this module; addresses come again
+  uint64_t serial;   // of this module; addresses are reused
   FlowBlock *blocks; // by pc; counting
   int nblocks, nbranches;
   const CusimCountTable *counts; // of PTX; null: not counting
-  uint32_t *guards; // offsets in static shared memory of the compiler's own bytes, 8 each
+  uint32_t *guards; // offsets in static shared memory of the compiler's guards, 8 bytes each
   int nguards;
   CUfunction functions;
   struct CUmod_st *next;
@@ -106,11 +106,11 @@ typedef struct Launch {
   } workspace;
   bool loops;                // each block as a loop over its threads
   struct LaunchNames *names; // or null; counted
-  void **params; // param_count pointers into the bytes behind them; owned
+  void **params; // param_count pointers into the bytes after them; owned
   size_t params_bytes;
   unsigned cluster[3]; // blocks of one
   unsigned long total;           // blocks
-  unsigned long units;           // clusters: what OS threads take
+  unsigned long units;           // clusters, which OS threads claim
   atomic_ulong next;             // cluster index to hand out
   atomic_int error;              // first fault's CUresult
   uint64_t order_add, order_mul; // seeded order: (i * mul + add) % units
@@ -122,7 +122,7 @@ const struct CUmod_st *module_of_address(const void *pc);
 
 // ---- fibers -------------------------------------------------------------------------------------
 
-typedef struct CopyEntry { // an asynchronous copy that has not landed, or an arrival behind such
+typedef struct CopyEntry { // an asynchronous copy that has not landed, or an arrival after such
   unsigned char *target;
   const unsigned char *source;
   int bytes, source_bytes; // the rest is zero-filled
@@ -135,8 +135,8 @@ typedef enum WaitKind {
   WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar, WaitLanes, WaitCluster, WaitRegisters
 } WaitKind;
 
-// One CUDA thread at a time; when it ends, the fiber takes the next thread of the block. Or all
-// threads of blocks that run as a loop.
+// Runs one CUDA thread at a time, and at its end the next thread of the block; or all threads of a
+// block that runs as a loop.
 typedef struct Fiber {
   CusimThread self; // first: cusim_self points here
   void *sp;         // saved stack pointer while it does not run
@@ -144,11 +144,11 @@ typedef struct Fiber {
   struct Fiber *next_free;
   unsigned char *stack; // lowest usable byte
   size_t stack_bytes;
-  WaitKind wait; // what it waits for, for reports
+  WaitKind wait; // reason of the wait, for reports
   const void *wait_object;
   const void *wait_pc;
   int wait_parity;
-  bool try_result;   // what mbar_try_wait returns
+  bool try_result;   // result of mbar_try_wait
   CopyEntry *copies; // ring of kCopies, made on first use
   unsigned copy_head, copy_tail, copy_group;
   struct ProductEntry *products; // of warp groups (product_async.c), made on first use
@@ -157,8 +157,8 @@ typedef struct Fiber {
   struct BulkCopy *stores, **last_store; // bulk copies out of shared memory that have not landed
   unsigned bulk_group;
   EarlyRead early;
-  void *exit[5]; // where the thread ends from within a function: __builtin_setjmp's
-  bool cluster_arrived; // at the cluster's barrier, and has not waited
+  void *exit[5]; // exit of the thread from within a function: __builtin_setjmp's
+  bool cluster_arrived; // has arrived at the cluster's barrier, and not waited
   unsigned cluster_phase; // of the barrier then
 } Fiber;
 
@@ -172,15 +172,15 @@ typedef struct Meeting {
   unsigned mask, arrived;
   CusimWork work;
   const void *pc;
-  struct Clock *clock; // what those that arrived published
+  struct Clock *clock; // published by the lanes that arrived
 } Meeting;
 
 typedef struct Warp {
   unsigned live;  // lanes that have not exited
   unsigned ready; // lanes whose fiber can run
   unsigned fresh; // lanes that have not started
-  unsigned gathering;            // lanes that ask which lanes are with them
-  unsigned gathered[kWarpLanes]; // what each was given
+  unsigned gathering;            // lanes that query which lanes are with them
+  unsigned gathered[kWarpLanes]; // the answer to each
   int open;       // meetings in progress
   Meeting meetings[kWarpLanes];
   void *operands[kWarpLanes]; // of the meeting each lane is in
@@ -190,14 +190,14 @@ typedef struct Warp {
 typedef struct BlockBarrier {
   int expected;      // threads; 0: all live
   int arrived;       // threads, waiting or not
-  int count, result; // predicates that held: of this phase, of the last
+  int count, result; // predicates that held: in this phase, in the last
   const void *pc;    // of the first arrival
-  int place;         // the same, in the source
+  int place;         // its place in the source
   unsigned waiting[kMaxWarps];
-  struct Clock *clock; // what those that arrived published
+  struct Clock *clock; // published by the threads that arrived
 } BlockBarrier;
 
-typedef struct MbarClock { // the same for an mbarrier: of this phase, and of the last complete one
+typedef struct MbarClock { // of an mbarrier: of this phase, and of the last complete one
   const void *bar;
   struct Clock *clock, *done;
 } MbarClock;
@@ -213,7 +213,7 @@ typedef struct GroupMeeting { // of a warp group
 
 enum { kMbarClocks = 64, kAtomicClocks = 64 };
 
-// Blocks that run together; most are alone.
+// Blocks that run together; mostly one block.
 typedef struct Cluster {
   int size;
   struct Block *blocks[kMostCluster];
@@ -236,26 +236,26 @@ typedef struct Block {
   int deferred;                // mbarrier arrivals that wait for copies
   int try_waiters;             // fibers inside mbar_try_wait
   bool working;                // one lane does the work of a meeting
-  const void *work_pc;         // where it met
+  const void *work_pc;         // where it was called
   struct BulkCopy *loads, **last_load; // bulk copies into shared memory that have not landed
   GroupMeeting groups[kGroups];
-  uint32_t proxy[kMaxThreads]; // its own clock at each thread's last fence.proxy.async
+  uint32_t proxy[kMaxThreads]; // clock of each thread at its last fence.proxy.async
   uint64_t ended;              // threads, of all blocks; never goes back
   uint64_t random;             // state of the seeded order
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
-  struct Issues *issues[kMaxWarps]; // of its warps; null: none yet (issues.c)
+  struct Issues *issues[kMaxWarps]; // of its warps, or NULL (issues.c)
   uint32_t serial;             // of the block, over all launches (race checking)
   uint32_t last_atomic;        // number of its last atomic operation
   struct Clock *known[kMaxThreads]; // what each thread knows of the others, and its releases; has
   uint32_t own[kMaxThreads];        // it learned since; its last atomic may not have been made yet
   bool learned[kMaxThreads], atomic_open[kMaxThreads];
   MbarClock mbars[kMbarClocks];
-  struct Readings *readings; // of products under way (reading.c); null: none
-  struct Passed *passed[kMaxWarps]; // reads that are over (passed.c); null: the lanes have not met
+  struct Readings *readings; // of products in flight (reading.c), or NULL
+  struct Passed *passed[kMaxWarps]; // completed reads (passed.c); NULL before the first collective
   int registers[kMaxWarps]; // of a thread of each warp, since its setmaxnreg; 0: as at launch
   struct Clock *cluster_clocks[2]; // what threads published at the cluster's barrier, by its phase
-  struct Clock *exited;         // what threads published that have ended
-  struct Clock *atomics[kAtomicClocks]; // what was published at addresses, by their hash
+  struct Clock *exited;         // published by threads that have ended
+  struct Clock *atomics[kAtomicClocks]; // published at addresses, by their hash
   int nmbars;
 } Block;
 
@@ -265,20 +265,20 @@ enum { kTlsGuard = 4096 }; // as in device/cusim_guard.s
 typedef struct Worker {
   Block block;     // the first one of
   Cluster cluster; // the others are owned
-  void *main_sp; // its own stack, while a fiber runs
-  Fiber *free, **fibers; // of those it has made, the free ones; and all
+  void *main_sp; // stack of the OS thread, while a fiber runs
+  Fiber *free, **fibers; // free fibers; all fibers it has created
   int nfibers, last_stack;   // last_stack: of the fiber on whose stack an address was found last
   bool abandoned;            // the block ended with a fault
-  unsigned quick;            // what the short way of accesses looks at (shadow.h); 0: it is closed
+  unsigned quick;            // checks of the fast path of accesses (shadow.h); 0: it is disabled
   int nsuspects;
   Suspect suspects[kSuspects];
   unsigned char *tls_shared; // the module's static shared memory of this thread
-  size_t tls_bytes;          // without the guard behind it, kTlsGuard bytes
+  size_t tls_bytes;          // without the guard after it, kTlsGuard bytes
   const void *fault_pc, *fault_address; // signal -> report
   bool fault_known;       // the address is
-  const char *fault_kind; // ", a write", ", a read" or, where the processor does not tell, ""
+  const char *fault_kind; // ", a write", ", a read" or, if the processor does not report it, ""
   int fault_signal, ticks; // ticks: since a thread ended
-  void *signal_stack; // owned; null: the program has set its own
+  void *signal_stack; // owned; NULL: the program has set one
   timer_t timer; // watchdog.c
   bool has_timer;
   MemoryFound found[1 << kFoundBits]; // last, by a hash of the address

@@ -25,7 +25,7 @@ using T = float;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 25, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
+constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = FmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
@@ -35,8 +35,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 // Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
-  static constexpr int kPiece = 1;  // elements that are copied at once
-  static constexpr int kTapRun = 1;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 1;  // elements per cp.async
+  static constexpr int kTapRun = 1;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = false, kBounded = true;
   static constexpr bool kOverlaps = true;
   __device__ static int rows() { return kM; }
@@ -64,8 +64,8 @@ struct MapA {
 // Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
-  static constexpr int kPiece = 1;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 1;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -109,13 +109,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 
   smem.rows.write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 1));
-  nn_sync();  // the tables of rows and taps are there
+  nn_sync();  // wait for the tables of rows and taps
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
   SourceA a(g_image - 56 - 2, m0, batch, smem.taps, &smem.rows);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
   SourceB b(g_weight, n0, batch);
 
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   // The last block may be shorter.
@@ -133,15 +133,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -157,11 +157,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
     const Vec<float, 2> bias = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> relu_out;
@@ -239,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
   float *__restrict__ g_weight_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 6;
   const int w = i / 6 % 5;
   const int h = i / 30 % 5;
@@ -279,7 +279,7 @@ using T = float;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 100, kK = 150, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
+constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = FmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
@@ -289,8 +289,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 // Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
-  static constexpr int kPiece = 2;  // elements that are copied at once
-  static constexpr int kTapRun = 2;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 2;  // elements per cp.async
+  static constexpr int kTapRun = 2;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = false, kBounded = false;
   static constexpr bool kOverlaps = true;
   __device__ static int rows() { return kM; }
@@ -311,8 +311,8 @@ struct MapA {
 // Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
-  static constexpr int kPiece = 2;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 2;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
@@ -345,7 +345,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -356,13 +356,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 
   smem.rows.write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 2));
-  nn_sync();  // the tables of rows and taps are there
+  nn_sync();  // wait for the tables of rows and taps
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
   SourceA a(g_max_pool2d, m0, batch, smem.taps, &smem.rows);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
   SourceB b(g_weight, n0, batch);
 
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   // The last block may be shorter.
@@ -380,15 +380,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -404,11 +404,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
     const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + n));
     Vec<float, 4> relu_out;

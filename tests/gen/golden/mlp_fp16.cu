@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_init(
   f16 *__restrict__ g_fc1) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int m = i % 784;
   const int n = i / 784;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 784 + m));
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
   f16 *__restrict__ g_x_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const Vec<float, 4> x_1 = nn_float(nn_load<4>(g_x + i));
   Vec<float, 4> x_2_out;
 #pragma unroll
@@ -80,9 +80,9 @@ using T = f16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 784, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 3, kBatch = 1;  // parts of k, each a block's; products
-constexpr int kPartGroup = 3;  // of parts, whose sums are added first
-constexpr int kPartCounts = 1;  // counters of a tile
+constexpr int kSplits = 3, kBatch = 1;  // split-K blocks per tile; batch
+constexpr int kPartGroup = 3;  // splits whose sums are added first
+constexpr int kPartCounts = 1;  // counters per tile
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -92,8 +92,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 // Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
@@ -109,8 +109,8 @@ struct MapA {
 // Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
@@ -144,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   int *own_arrived) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
   SourceB b(g_fc1, n0, batch);
 
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   // The last block may be shorter.
@@ -176,15 +176,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -200,18 +200,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
+  // Split-K: each block stores its partial tile; the last one adds them and runs the epilogue.
   const int tile_id = batch * kTiles + tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   int *arrived = own_arrived + tile_id * kPartCounts;
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
     arrived, &smem.last)) return;
 
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
     Vec<float, 8> relu_out;
@@ -244,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
   f16 *__restrict__ g_fc2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int m = i % 256;
   const int n = i / 256;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 256 + m));
@@ -282,7 +282,7 @@ using T = f16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
+constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -292,8 +292,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 // Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
@@ -309,8 +309,8 @@ struct MapA {
 // Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
@@ -341,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   f16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -355,7 +355,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
   SourceB b(g_fc2, n0, batch);
 
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   // The last block may be shorter.
@@ -373,15 +373,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -397,11 +397,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
     Vec<float, 8> relu_2_out;
@@ -434,7 +434,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
   f16 *__restrict__ g_fc3) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int m = i % 256;
   const int n = i / 256;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 256 + m));
@@ -472,7 +472,7 @@ using T = f16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
+constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -482,8 +482,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 // Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
@@ -499,8 +499,8 @@ struct MapA {
 // Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
@@ -531,7 +531,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   float *__restrict__ g_fc3_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -545,7 +545,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
   SourceB b(g_fc3, n0, batch);
 
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   // The last block may be shorter.
@@ -563,15 +563,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -587,11 +587,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
     const Vec<float, 2> bias = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> fc3_2_out;

@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   float *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   bf16 *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 64;
   const int w = i / 64 % 3;
   const int h = i / 192 % 3;
@@ -106,7 +106,7 @@ using T = bf16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 576, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
+constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -116,8 +116,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 // Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 64;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 64;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = false, kBounded = true;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
@@ -148,8 +148,8 @@ struct MapA {
 // Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   bf16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -193,13 +193,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 
   smem.rows.write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
-  nn_sync();  // the tables of rows and taps are there
+  nn_sync();  // wait for the tables of rows and taps
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
   SourceA a(g_relu - 3584 - 64, m0, batch, smem.taps, &smem.rows);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
   SourceB b(g_bn1, n0, batch);
 
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   // The last block may be shorter.
@@ -217,15 +217,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -241,11 +241,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bn1_add = nn_float(nn_load<8>(g_bn1_2 + n));
     Vec<float, 8> relu_2_out;
@@ -286,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   float *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -327,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   bf16 *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 128;
   const int w = i / 128 % 3;
   const int h = i / 384 % 3;
@@ -369,7 +369,7 @@ using T = bf16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 1152, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
+constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -379,8 +379,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 // Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 64;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 64;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = false, kBounded = true;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
@@ -409,8 +409,8 @@ struct MapA {
 // Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
@@ -443,7 +443,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   bf16 *__restrict__ g_bn2_3) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -454,13 +454,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 
   smem.rows.write(MapA{}, m0, batch);
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
-  nn_sync();  // the tables of rows and taps are there
+  nn_sync();  // wait for the tables of rows and taps
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
   SourceA a(g_relu - 3584 - 128, m0, batch, smem.taps, &smem.rows);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
   SourceB b(g_bn2, n0, batch);
 
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   // The last block may be shorter.
@@ -478,15 +478,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -502,11 +502,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bn2_add = nn_float(nn_load<8>(g_bn2_2 + n));
     Vec<float, 8> bn2_3_out;
@@ -546,7 +546,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   float *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
@@ -587,7 +587,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   bf16 *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-  nn_assume(i >= 0);  // else remainders have signs
+  nn_assume(i >= 0);  // makes remainders cheaper
   const int n = i / 64;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
   const float downsample_1 = nn_float(g_downsample_1[n]);
@@ -600,7 +600,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   nn_store<4>(g_downsample_1_2 + i, nn_cast<bf16>(downsample_1_2_out));
 }
 // resnet18__layer2_0_downsample_0_downsample_1_add_relu: conv2d+add+add+relu
-// from models/resnet.lua:13, 16, 38
+// from models/resnet.lua:13, 16, 37
 //   in  g_relu: bf16(1, 64, 56, 56) in memory order 0,2,3,1, layer1.1.relu
 //   in  g_downsample_1: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
 //   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
@@ -627,7 +627,7 @@ using T = bf16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 64, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
+constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -637,8 +637,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 // Operand a: row addresses, and offsets along k.
 struct MapA {
   static constexpr int kRows = kM, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kM; }
@@ -656,8 +656,8 @@ struct MapA {
 // Operand b: row addresses, and offsets along k.
 struct MapB {
   static constexpr int kRows = kN, kDepth = kK;
-  static constexpr int kPiece = 8;  // elements that are copied at once
-  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr int kPiece = 8;  // elements per cp.async
+  static constexpr int kTapRun = 0;  // consecutive k with one tap, from a table
   static constexpr bool kLinear = true, kBounded = false;
   static constexpr bool kOverlaps = false;
   __device__ static int rows() { return kN; }
@@ -689,7 +689,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   bf16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
   const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
   const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
   const int batch = kBatch == 1 ? 0 : part / kSplits;
@@ -703,7 +703,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
   SourceB b(g_downsample_1, n0, batch);
 
-  // The ring: kAhead blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks of k are in flight while one is multiplied.
   constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   // The last block may be shorter.
@@ -721,15 +721,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // unrolled whole, it takes more registers
+  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
   int stage = 0;
-  // Adds up the products of a tile, over k.
+  // Accumulates a tile over k.
   auto multiply_tile = [&] {
     product.clear();
     for (int block = first; block < past; ++block) {
       nn_cp_async_wait<kAhead - 1>();
       product.publish();
-      nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
       load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
       const char *rows = smem.a[stage], *columns = smem.b[stage];
       stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -745,11 +745,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  // Outputs are staged in shared memory so that each thread stores neighbours along n.
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // Loads what outputs at (m, n) need, and gives what follows when their results are at hand.
+  // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
     const Vec<float, 8> bn2_add = nn_float(nn_load<8>(g_bn2 + m * 128 + n));
     const Vec<float, 8> downsample_1_add = nn_float(nn_load<8>(g_downsample_1_2 + n));
