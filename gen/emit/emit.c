@@ -120,7 +120,7 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
     const char *name = at[t->order[d]].text;
     bool used = expr_mentions(s->loads.text, name) || expr_mentions(s->body.text, name) ||
                 expr_mentions(stores.text, name);
-    names[d] = used && strcmp(name, "0") ? name : NULL;
+    names[d] = used && size[d] > 1 ? name : NULL;
   }
   expr_decode(&decode, "  ", flat ? flat : "i", t->rank, size, names);
   hole_take(e, "decode", &decode);
@@ -141,38 +141,50 @@ void emit_lane_index(const Type *t, const char *const *names, Index *at) {
   }
 }
 
-// Early exit for elements that an in-place update does not change.
-static void put_condition(const Group *k, Scope *s, const Index *at) {
+// Restricts an in-place update to the elements that change. at[d], if the changing position along
+// dimension d is known, becomes that position; else other elements exit early.
+static void put_condition(const Group *k, Scope *s, Index *at) {
   Scope before = {.group = k, .lanes = 1, .indent = "  "};
-  const Node *made = k->outputs[0];
+  const Node *made = k->outputs[0], *position;
   Index in[MaxRank];
-  expr_broadcast(&made->type, &k->changes->type, at, in);
-  const char *text = expr_value(&before, k->changes, in);
-  buffer_put(&s->loads, "%s%s  if (!%s) return;\n", before.loads.text ? before.loads.text : "",
-             before.body.text ? before.body.text : "", text);
-  for (int i = 0; i < k->noutputs; i++) {
-    const Node *same = k->outputs[i]->in[0];
-    expr_bind(s, same, in, "true");
+  int d;
+  position = in_place_position(k, &d);
+  const Node *read = position ? position : k->changes;
+  expr_broadcast(&made->type, &read->type, at, in);
+  const char *text = expr_value(&before, read, in), *loads = before.loads.text,
+             *body = before.body.text;
+  buffer_put(&s->loads, "%s%s", loads ? loads : "", body ? body : "");
+  if (position) {
+    at[d] = (Index){emit_index_names(made->type.rank)[d], false};
+    buffer_put(&s->loads, "  const int %s = %s;\n  if (unsigned(%s) >= %lldu) return;\n",
+               at[d].text, text, at[d].text, (long long)made->type.dim[d]);
+  } else {
+    buffer_put(&s->loads, "  if (!%s) return;\n", text);
   }
+  expr_broadcast(&made->type, &k->changes->type, at, in);
+  for (int i = 0; i < k->noutputs; i++) expr_bind(s, k->outputs[i]->in[0], in, "true");
   scope_free(&before);
 }
 
 // Pushes the parameters of one part of a multi-tensor launch, whose blocks begin at `begin`.
 static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
-  const Type *t = &part->anchor->type;
+  Type t = part->anchor->type;
+  int d;
+  bool cut = in_place_position(part, &d) != NULL;
+  if (cut) t.dim[d] = 1;
   Index at[MaxRank];
   Scope s = {.tail = tail};
   int lanes = e->g->tile.lanes;
   lua_newtable(e->c->lua);
-  emit_lane_index(t, emit_index_names(t->rank), at);
-  hole_int(e, "count", type_count(t));
+  emit_lane_index(&t, emit_index_names(t.rank), at);
+  hole_int(e, "count", type_count(&t));
   hole_int(e, "lanes", part->tile.lanes);
   hole_int(e, "begin", begin);
   hole_int(e, "last", begin + part->tile.grid[0]);
   hole_text(e, "layer", part->anchor->name);
   e->g->tile.lanes = part->tile.lanes;
   if (part->changes) put_condition(part, &s, at);
-  emit_epilogue(e, &s, t, at, "i");
+  emit_epilogue(e, &s, &t, at, cut ? NULL : "i");
   e->g->tile.lanes = lanes;
 }
 

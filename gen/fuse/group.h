@@ -188,8 +188,14 @@ const Group *group_part(const Group *g, const Node *n); // the one that computes
 
 // Sets Update.in_place and Group.changes.
 void in_place_find(Graph *g);
+// Is n the new value of a state of which a single position changes?
+bool in_place_steps(const Graph *g, const Node *n);
 // The share of input or output n that k accesses: less than 1 if only one position is updated.
 double in_place_share(const Group *k, const Node *n);
+// The value, an integer, that is the one position which changes along dimension *d of k's domain;
+// NULL if all elements are visited.
+Node *in_place_position(const Group *k, int *d);
+int64_t in_place_elements(const Group *k); // of its anchor that a map computes
 // Bytes that k reads and writes if it updates states in place.
 double in_place_bytes(const Group *k);
 // Does k update in place, with n the old or the new value?

@@ -318,6 +318,7 @@ static void make_kernel(Graph *g, Group *reader, int operand) {
   const Attention *a = reader->attention;
   Node *made = stored_of(a->operand[operand], reader);
   if (made->group == reader || !made->group || made->type.rank == 0) return;
+  if (in_place_steps(g, made)) return; // a kernel that writes only the position that changes
   Heads h = {.reader = reader, .head = made, .stored = true, .reduced = true};
   h.along = made->type.order[made->type.rank - 1];
   if (made->type.dim[h.along] != a->operand[operand]->type.dim[a->along[operand]]) return;

@@ -122,6 +122,10 @@ static const Update *step_of(const Graph *g, const Node *n) {
   return NULL;
 }
 
+bool in_place_steps(const Graph *g, const Node *n) {
+  return step_of(g, n) != NULL;
+}
+
 static double share_of(const Node *n, const Node *made, const Node *same) {
   int d = same ? true_once(made, same) : -1;
   return d >= 0 && varies(n, made, d) ? 1. / (double)made->type.dim[d] : 1;
@@ -160,6 +164,29 @@ static void find_changes(Group *k) {
   for (int i = 0; k->changes && i < k->ninputs; i++)
     if (!only_kept(k, k->inputs[i])) k->inputs[count++] = k->inputs[i];
   if (k->changes) k->ninputs = count;
+}
+
+// The operand of the group's condition that is compared with the index.
+static Node *place_of(const Group *k) {
+  const Node *index = k->changes->in[0];
+  return k->changes->in[index->op->cls == OpSource && index->op->form == SourceIndex];
+}
+
+Node *in_place_position(const Group *k, int *d) {
+  if (!k->changes) return NULL;
+  const Type *made = &k->outputs[0]->type;
+  Node *place = place_of(k);
+  *d = true_once(k->outputs[0], k->changes);
+  bool whole = place->type.dtype == DtI32 || place->type.dtype == DtU8;
+  return whole && varies(k->changes, k->outputs[0], *d) && type_same_shape(made, &k->anchor->type)
+             ? place
+             : NULL;
+}
+
+int64_t in_place_elements(const Group *k) {
+  int d;
+  int64_t all = type_count(&k->anchor->type);
+  return in_place_position(k, &d) ? all / k->anchor->type.dim[d] : all;
 }
 
 double in_place_share(const Group *k, const Node *n) {

@@ -212,7 +212,14 @@ end)
 -- x with the rows `from` stored at ids (N) along an axis.
 define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor)",
        "torch.index_copy", function(x, axis, ids, from)
-  local wide = with(shape(x), axis, tools.product(shape(ids)))
+  local dims = shape(x)
+  local wide = with(dims, axis, tools.product(shape(ids)))
+  if wide[axis] == 1 then -- one position: a state that is updated so is written in place
+    local place = tools.along(named(op.reshape(ids, {dims = {1}}), dims[axis]), #dims, axis)
+    local along = {}
+    for d = 1, #dims do along[d] = d == axis and dims[d] or 1 end
+    return op.where(op.eq(nn.index(along, axis), place), nn.to(nn.expand(from, wide), core.dtype(x)), x)
+  end
   return nn.scatter(x, axis, nn.expand(tools.along(ids, #wide, axis), wide), from)
 end)
 -- x with a number stored at ids (N) along an axis.

@@ -159,7 +159,8 @@ void sched_count_work(Group *g) {
   g->flops = 0;
   g->bytes_read = g->bytes_written = g->bytes_scratch = 0;
   for (int i = 0; i < g->nnodes; i++)
-    g->flops += group_shares_state(g, i) ? 0 : sched_flops(g->nodes[i]);
+    g->flops +=
+        group_shares_state(g, i) ? 0 : in_place_share(g, g->nodes[i]) * sched_flops(g->nodes[i]);
   for (int i = 0; i < g->ninputs; i++) g->bytes_read += (int64_t)sched_bytes_read(g, g->inputs[i]);
   for (int i = 0; i < g->noutputs; i++)
     g->bytes_written +=

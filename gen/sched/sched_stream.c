@@ -85,11 +85,11 @@ void sched_map(Group *g, const Arch *arch) {
   int64_t blocks = 0;
   for (int i = 0; i < nparts; i++) {
     Group *part = parts[i];
-    double elements = (double)type_count(&part->anchor->type);
+    double elements = (double)in_place_elements(part);
     Tile *t = &part->tile;
     t->lanes = sched_lanes(part, sched_innermost(&part->anchor->type));
     t->threads = kThreads;
-    t->grid[0] = ceil_div(type_count(&part->anchor->type), (int64_t)t->threads * t->lanes);
+    t->grid[0] = ceil_div(in_place_elements(part), (int64_t)t->threads * t->lanes);
     blocks += t->grid[0];
     count += elements;
     vectors += elements / t->lanes * (part->ninputs + part->noutputs);

@@ -112,6 +112,32 @@ written() { # written ENTRY NAMES: --output writes what the entry makes, and wha
   rm -rf "$work/of" && build/nngen "$work/two.lua" --quiet --entry $1 --output "$work/of" || return
   [ "$(cd "$work/of" && echo *)" = "$2" ] || { ls "$work/of"; return 1; }
 }
+cat >"$work/rows.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{case = "where", positions = 4096}
+local cache = nn.state("cache", {2, 4, cfg.positions, 64})
+local x, at = nn.input("x", {2, 4, 1, 64}), nn.input("at", {1}, {dtype = "i32", below = 9})
+local of_each = nn.input("of_each", {2, 1, 1, 1}, {dtype = "i32", below = 9})
+local row = nn.index({1, 1, cfg.positions, 1}, 3)
+local made = {
+  where = function() return nn.where(row:eq(at), x, cache) end,
+  each = function() return nn.where(row:eq(of_each), x, cache) end, -- another row of each example
+  norm = function() return nn.where(row:eq(at), x:rms_norm("n"), cache) end,
+  index_copy = function() return cache:index_copy(3, at, x) end,
+}
+local all = made[cfg.case]()
+nn.update(cache, all)
+local q = nn.input("q", {2, 4, 1, 64})
+if cfg.case == "norm" then nn.output("y", q:attention(all, all)) end
+LUA
+few_blocks() { # few_blocks CASE: the kernels that write one row of a cache have a block or two
+  local blocks
+  blocks=$(build/nngen show "$work/rows.lua" --set case=$1 |
+    sed -n '/attention/d;s/^# kernel.* grid \([0-9]*\)x.*/\1/p' | sort -n | tail -1)
+  [ "$blocks" -le 2 ] || { echo "$blocks blocks"; return 1; }
+  build/nngen "$work/rows.lua" --quiet --check --set case=$1 positions=7
+}
+for case in where each norm index_copy; do ok "one row of a cache, $case" few_blocks $case; done
 ok "outputs of the entry that ran" written infer "first.npy fixed.npy"
 ok "outputs of another entry" written other "fixed.npy second.npy"
 counted() { # counted CASE BYTES: the distinct bytes of all kernels
