@@ -135,6 +135,7 @@ static const Rule rules[] = {
     {reduce_inside, kMoved},          // reduce(reshape(x)) = reshape(reduce(x)), of batches
     {units_last, kMoved},             // the same, also of scans, if only dimensions of 1 change
     {units_after_along, kMoved},      // the same of elements at positions
+    {units_after_product, kMoved},    // the same of products
     {weights_first, kMoved},          // a w = (w^T a^T)^T
     {turned_product, kMoved},         // (a b)^T = b^T a^T
     {concat_simpler, kMoved},         // concats of parts, of maps, of one value

@@ -74,6 +74,7 @@ SimpRule batches_apart;
 SimpRule reduce_inside;
 SimpRule units_last;
 SimpRule units_after_along;
+SimpRule units_after_product;
 SimpRule weights_first;
 SimpRule turned_product;
 SimpRule rows_apart;

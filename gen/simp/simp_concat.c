@@ -113,6 +113,18 @@ static bool is_cut(const Split *s) {
   return is_alone(s, s->top);
 }
 
+// Are all parts results of contractions that only the concat reads? Then their kernels can compute
+// the maps after it, and store where it is.
+static bool is_of_products(const Split *s) {
+  for (int i = 0; i < s->concat->nin; i++) {
+    const Node *x = s->concat->in[i];
+    while (x->uses == 1 && simp_is_pure_map(x) && type_same_shape(&x->in[0]->type, &x->type))
+      x = x->in[0];
+    if (x->op->cls != OpContract || x->uses > 1) return false;
+  }
+  return s->concat->uses == 1 && is_alone(s, s->top);
+}
+
 // Is x computed from positions? Then a slice of it is recomputed, even if others read it whole.
 static bool is_placed(const Node *x, int *left) {
   if (!x->type.rank || (x->op->cls == OpSource && x->op->form == SourceIndex)) return true;
@@ -146,7 +158,7 @@ static Node *concat_last(Graph *to, Node *n) {
   int left = kMostSearched;
   if (!simp_is_pure_map(n) || !n->type.rank) return NULL;
   s.concat = find_concat(&s, n, &left);
-  if (!s.concat || !(is_of_leaf(&s) || is_cut(&s))) return NULL;
+  if (!s.concat || !(is_of_leaf(&s) || is_cut(&s) || is_of_products(&s))) return NULL;
   Node *parts[kMostParts];
   for (; s.part < s.concat->nin; s.part++) parts[s.part] = part_of(&s, n);
   Attr attr = {.axis = s.concat->attr.axis};

@@ -416,6 +416,20 @@ Node *units_after_along(Graph *to, Node *n) {
   return reshape_as(to, simp_make(to, n->op, 2, in, &attr, n), n->type.rank, n->type.dim);
 }
 
+// matmul(reshape(a), b) = reshape(matmul(a, b)) of a matrix b, if the reshape only adds or drops
+// dimensions of size 1 before the rows of a: products of one operand become one.
+Node *units_after_product(Graph *to, Node *n) {
+  bool product = n->op->cls == OpContract && n->op->maps->leading && n->in[1]->type.rank == 2;
+  Node *moved = product && node_is_move(n->in[0], MoveReshape) ? n->in[0] : NULL;
+  if (!moved || moved->fixed || !keeps_sizes(moved)) return NULL;
+  Node *in[2] = {moved->in[0], n->in[1]};
+  int rank = in[0]->type.rank;
+  if (rank < 2 || rank >= n->type.rank || in[0]->type.dim[rank - 1] != n->in[1]->type.dim[0])
+    return NULL;
+  Node *made = simp_make(to, n->op, 2, in, &n->attr, n);
+  return reshape_as(to, made, n->type.rank, n->type.dim);
+}
+
 // An order of shapes with the same sizes but for those of 1: fewer dimensions come first.
 static bool is_before(const Type *a, const Type *b) {
   if (a->rank != b->rank) return a->rank < b->rank;

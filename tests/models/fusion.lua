@@ -94,6 +94,13 @@ function cases.maps() -- of classes: read where they lie, by the loss, its gradi
   nn.output("hits", x:argmax(2):eq(labels):float():sum())
   at_most(3)
 end
+function cases.map_of_concat() -- computed by the products whose results the concat has
+  local x = nn.input("x", {2, 8, 12, 12})
+  local a = x:conv2d("a", {out = 8, kernel = 3, pad = 1})
+  local b = x:conv2d("b", {out = 16, kernel = 5, pad = 2})
+  nn.output("y", nn.concat({a, b}, 2):relu():conv2d("c", {out = 8, kernel = 1}))
+  at_most(4) -- one copies x
+end
 function cases.maps_of_product() -- labels, beside them, are read by each kernel that wants some
   local x = nn.input("x", {2, 32, 24, 24})
   local labels = nn.input("labels", {2, 24, 24}, {dtype = "i32", below = 21})

@@ -19,6 +19,10 @@ function cases.row_row() out(u(x:layer_norm("n")):softmax()) end
 function cases.column_max() out(u(x:tanh()):amax(1)) end
 function cases.deviations() local d = x - x:mean(2, true) out(u(d * d):mean(last)) end
 function cases.siblings() nn.output("a", x:sum(2)) out(u(x):amax(last)) end
+function cases.products() -- of one operand: one product
+  nn.output("a", x:linear("p", {out = 8}))
+  out(u(x):linear("q", {out = 8}))
+end
 function cases.scan_map() out(u(x:cumsum(2)):exp()) end
 function cases.topk_map() out(u((x:topk(3, 2))):exp()) end
 function cases.sort_map() out(u((x:sort(1))):exp()) end
