@@ -60,25 +60,30 @@ static int fill_from_png(const char *path, const PlanTensor *t, double *values, 
   return code;
 }
 
+// " (declared in model.lua:3)": where the model has input t.
+static const char *declared(const Run *r, const PlanTensor *t) {
+  const Node *input = r->compiler.graph->nodes[t->value];
+  return arena_printf(r->compiler.arena, " (declared in %s:%d)", input->loc.file, input->loc.line);
+}
+
 // The integers of a file must be in the range that the model declares for the input.
 static int check_integers(const Run *r, const char *path, const PlanTensor *t, const Npy *npy,
                           Error *err) {
   const Node *input = r->compiler.graph->nodes[t->value];
   int64_t below = input->attr.below;
   if (!npy->integers)
-    return err_set(err, ExitBadInput, "--input %s: '%s': expected %s, the file holds floats", path,
-                   t->name, dtype_name(t->dtype));
+    return err_set(err, ExitBadInput, "--input %s: '%s': expected %s, the file holds floats%s",
+                   path, t->name, dtype_name(t->dtype), declared(r, t));
   double least = t->dtype == DtU8 ? 0 : INT32_MIN, most = t->dtype == DtU8 ? 255 : INT32_MAX;
   for (int64_t i = 0; i < npy->count; i++) {
     double v = npy->exact[i];
     if (v >= least && v <= most && (!below || (v >= 0 && v < (double)below))) continue;
     if (below)
-      return err_set(err, ExitBadInput,
-                     "--input %s: element %lld of '%s' is %.0f, not 0 to %lld (declared in %s:%d)",
-                     path, (long long)i, t->name, v, (long long)below - 1, input->loc.file,
-                     input->loc.line);
-    return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, not %.0f to %.0f",
-                   path, (long long)i, t->name, v, least, most);
+      return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, not 0 to %lld%s",
+                     path, (long long)i, t->name, v, (long long)below - 1, declared(r, t));
+    return err_set(err, ExitBadInput,
+                   "--input %s: element %lld of '%s' is %.0f, not %.0f to %.0f%s", path,
+                   (long long)i, t->name, v, least, most, declared(r, t));
   }
   return ExitOk;
 }
@@ -92,8 +97,8 @@ static int fill_from_npy(const Run *r, const char *path, const PlanTensor *t, do
   for (int d = 0; same && d < t->rank; d++) same = npy.shape[d] == t->shape[d];
   if (!same) {
     Type want = type_make(DtF32, t->rank, t->shape), found = type_make(DtF32, npy.rank, npy.shape);
-    code = err_set(err, ExitBadInput, "--input %s: '%s' has shape %s, the file has %s", path,
-                   t->name, type_shape(&want).s, type_shape(&found).s);
+    code = err_set(err, ExitBadInput, "--input %s: '%s' has shape %s, the file has %s%s", path,
+                   t->name, type_shape(&want).s, type_shape(&found).s, declared(r, t));
   }
   if (!code && !dtype_is_float(t->dtype)) code = check_integers(r, path, t, &npy, err);
   for (int64_t i = 0; !code && i < npy.count; i++)
@@ -304,8 +309,8 @@ int run_set_inputs(Run *r, Error *err) {
   int code = ExitOk;
   for (int i = 0; !code && i < r->plan->ntensors; i++)
     if (r->inputs[i])
-      code = tensor_write_doubles(r->loaded, i, r->inputs[i], tensor_count(&r->plan->tensors[i]),
-                                  err);
+      code =
+          tensor_write_doubles(r->loaded, i, r->inputs[i], tensor_count(&r->plan->tensors[i]), err);
   run_free_inputs(r);
   return code;
 }
