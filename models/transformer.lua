@@ -37,10 +37,11 @@ end
 -- tokens), `next` the previous token. m: batch, tokens, positions, vocab; heads of keys, and the
 -- size `head` of each; decode(ids, positions, attend): the logits (batch, n, vocab) of ids (batch,
 -- n) at positions (n), with attention by attend(q, k, v). Settings: temperature, 0 for the most
--- likely token; top_k, 0 to sample from all; seed.
+-- likely token; top_k, 0 to sample from all; top_p, sample from the fewest most likely tokens whose
+-- probabilities sum to at least this, 1 from all; seed.
 local function writes_text(m)
   local B, N, P = m.batch, m.tokens, m.positions
-  local own = nn.config{temperature = 0.0, top_k = 0, seed = 0}
+  local own = nn.config{temperature = 0.0, top_k = 0, top_p = 1.0, seed = 0}
   if N < 1 then error("a prompt has at least one token", 2) end
   if N > P then error("there are more tokens than positions", 2) end
   if own.temperature < 0 then error("temperature is above 0, or 0: the most likely token", 2) end
@@ -49,6 +50,10 @@ local function writes_text(m)
   end
   if own.top_k > 0 and own.temperature == 0 then
     error("top_k needs a temperature above 0 (at 0 the most likely token is taken)", 2)
+  end
+  if own.top_p <= 0 or own.top_p > 1 then error("top_p is above 0 and at most 1", 2) end
+  if own.top_p < 1 and own.temperature == 0 then
+    error("top_p needs a temperature above 0 (at 0 the most likely token is taken)", 2)
   end
   -- Number of tokens. One more than P, requested in a full context, is an error (`beyond`).
   local full = "the context of " .. P .. " tokens is full, no token follows them"
@@ -65,6 +70,11 @@ local function writes_text(m)
     if own.top_k > 0 then
       local most = nn.topk(x, own.top_k, 2)
       x = nn.where(x:ge(nn.slice(most, 2, own.top_k, own.top_k)), x, -math.huge)
+    end
+    if own.top_p < 1 then
+      local sorted = x:sort(2) -- the least likely first
+      local kept = sorted:softmax(2):cumsum(2):gt(1 - own.top_p)
+      x = nn.where(x:ge(nn.where(kept, sorted, math.huge):amin(2, true)), x, -math.huge)
     end
     local u = nn.random({B, m.vocab}, {kind = "uniform", seed = own.seed, step = position})
     return (x - (-nn.max(u, 2^-25):log()):log()):argmax(2) -- u is 0 to 1 - 2^-24: all are finite

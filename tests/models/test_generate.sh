@@ -85,6 +85,15 @@ settings="temperature=3.0 seed=5 top_k=1"
 c=$(written 8)
 settings=
 ok "of the most likely alone: as without drawing" [ "$c" = "$(written 8)" ]
+settings="temperature=3.0 seed=5 top_p=0.001"
+d=$(written 8)
+ok "of the least probability: as without drawing" [ "$c" = "$d" ]
+settings="temperature=3.0 seed=5 top_p=0.999999"
+d=$(written 8)
+ok "of all probability: as without a limit" [ "$a" = "$d" ]
+settings="temperature=3.0 seed=5 top_p=0.5"
+ok "ten tokens drawn of half the probability" matches 10 fp32 1e-5
+settings=
 full() { # no token is written beyond the last position, and the model's line says why
   local list=($(written 33))
   [ ${list[0]} = 40 ] && [ ${#list[@]} = 41 ] || return 1
@@ -115,6 +124,8 @@ ok "more tokens than positions" fails 2 "there are more tokens than positions" \
   run --set tokens=41 --entry prompt
 ok "top_k of what is not drawn" fails 2 "top_k needs a temperature above 0" \
   run --set top_k=5 --entry next
+ok "top_p of what is not drawn" fails 2 "top_p needs a temperature above 0" \
+  run --set top_p=0.5 --entry next
 shown() { build/nngen show models/gpt2.lua "$@"; }
 weights_once() { # what weights are made into is the same memory for every entry
   local model twice
