@@ -183,12 +183,15 @@ end)
 -- The most frequent value along an axis (the smallest of several), and its last position.
 define("mode(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
        "torch.mode", function(x, axis, keep)
-  local pairs_of = op.eq(nn.unsqueeze(x, axis), nn.unsqueeze(x, axis + 1))
-  local often = nn.sum(pairs_of, axis + 1) -- the number of times each element occurs
-  local most = op.eq(often, nn.amax(often, axis, true))
-  local least = nn.amin(op.where(most, x, is_float(x) and math.huge or 0x7fffffff), axis, true)
-  local place = nn.amax(op.where(op.eq(x, least), nn.index(shape(x), axis), 0), axis, true)
-  local value = op.take_along(x, place, {axis = axis - 1})
+  local sorted, places = nn.sort(x, axis)
+  local ones = {}
+  for i = 1, #shape(x) do ones[i] = i == axis and shape(x)[axis] or 1 end
+  local at = nn.index(ones, axis)
+  local begins = op.eq(at, 0) | op.ne(sorted, nn.roll(sorted, 1, axis)) -- a run of equal elements
+  local length = at - op.scan_max(op.where(begins, at, 0), {axis = axis - 1}) -- of it so far
+  local last = nn.argmax(length, axis, true)
+  local value = op.take_along(sorted, last, {axis = axis - 1})
+  local place = op.take_along(places, last, {axis = axis - 1})
   if keep then return value, place end
   return nn.squeeze(value, axis), nn.squeeze(place, axis)
 end)
