@@ -273,9 +273,10 @@ function rules.scatter_sum(g, node, y, ids)
   return nil, op.where(inside, op.gather(op.reshape(g, {dims = flat}), places, {axis = 0}), 0.0)
 end
 rules.scatter_sorted = rules.scatter_sum
--- The gradient goes to the element of its row that each id names.
-function rules.take_along(g, node, y, x, ids)
-  local wide, axis = shape(ids), node.axis + 1
+-- The gradient of take_along(x, ids, axis) by x: g goes to the element of its row that each id
+-- names.
+function tools.taken_gradient(g, x, ids, axis)
+  local wide = shape(ids)
   if tools.many_pairs(wide[axis], shape(x)[axis]) then
     local places, of_places = nn.movedim(ids, axis, -1), nn.movedim(g, axis, -1)
     local sums = tools.scatter_rows(places, of_places, shape(x)[axis])
@@ -292,6 +293,9 @@ function rules.take_along(g, node, y, x, ids)
   local chosen = op.eq(op.reshape(ids, {dims = wide}), nn.index(places, axis)):to("f32")
   local sums = op.reduce_sum(op.mul(op.reshape(g, {dims = wide}), chosen), {axes = 1 << axis})
   return op.reshape(sums, {dims = shape(x)})
+end
+function rules.take_along(g, node, y, x, ids)
+  return tools.taken_gradient(g, x, ids, node.axis + 1)
 end
 
 -- ---- the walk -----------------------------------------------------------------------------------

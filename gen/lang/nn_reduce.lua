@@ -154,10 +154,14 @@ define("logcumsumexp(x: tensor, axis: axis = -1)", "torch.logcumsumexp", scans(o
 local function extremes(row)
   return function(x, axis)
     local along = {axis = axis - 1}
-    local same = op.eq(x, row(x, along))
+    local most = row(x, along)
+    local same = op.eq(x, most)
     local place = op.where(is_float(x) and same | op.ne(x, x) or same, nn.index(shape(x), axis), 0)
     place = op.scan_max(place, along)
-    return op.take_along(x, place, along), place
+    if not is_float(x) then return most, place end
+    return nn.custom_gradient(most, {x}, function(g) -- to the elements at `place`
+      return tools.taken_gradient(g, x, place, axis)
+    end), place
   end
 end
 -- The running maximum, and its position.
