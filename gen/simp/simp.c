@@ -166,6 +166,7 @@ static const Rule rules[] = {
     {window_reduced, kMoved},         // pooling without overlap = a reduction
     {reduced_once, kMoved},           // sum(sum(x, 1), 2) = sum(x, {1, 2})
     {window_mapped, kMoved},          // f(windows(x)) = windows(f(x))
+    {convolution_cut, kMoved},        // a slice of a convolution's pixels = one with less padding
     {permute_behind, kMoved},         // reduce(permute(x)) = permute(reduce(x))
     {permute_last, kMoved},           // f(permute(x)) = permute(f(x))
 };

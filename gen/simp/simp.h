@@ -89,6 +89,9 @@ bool reshape_first_scores(const Node *n);
 // The matmul of n's shape, other than `but`, from which maps compute n, or NULL.
 const Node *reshape_product(const Node *n, const Node *but, int *left);
 Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims);
+// Is slice n of a reshape that only adds or drops dimensions of size 1? Then *slice is that of the
+// reshape's input.
+bool reshape_slice_before(const Node *n, Attr *slice);
 Node *reshape_turned(Graph *to, Node *x); // x with its last two dimensions exchanged
 // The matmul with batch dimensions `apart`, or NULL if impossible.
 Node *reshape_with_batches(Graph *to, Node *product, const Type *apart);
@@ -105,6 +108,7 @@ SimpRule scores_turned;
 // The row reduction of scores from which n is computed, or NULL.
 const Node *turned_reduced(const Node *n, int *left);
 SimpRule window_mapped;
+SimpRule convolution_cut;
 SimpRule choice_mapped;
 SimpRule choice_plain;
 SimpRule lowest_hidden;

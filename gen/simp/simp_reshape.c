@@ -416,6 +416,18 @@ Node *units_after_along(Graph *to, Node *n) {
   return reshape_as(to, simp_make(to, n->op, 2, in, &attr, n), n->type.rank, n->type.dim);
 }
 
+bool reshape_slice_before(const Node *n, Attr *slice) {
+  if (!node_is_move(n, MoveSlice) || !adds_units(n->in[0]) || !type_count(&n->type)) return false;
+  const Type *x = &n->in[0]->in[0]->type;
+  *slice = (Attr){0};
+  for (int d = 0; d < x->rank; d++) slice->ends[d] = x->dim[d];
+  for (int d = 0; d < n->type.rank; d++) {
+    int before = dim_before(n->in[0], d);
+    if (before >= 0) slice->dims[before] = n->attr.dims[d], slice->ends[before] = n->attr.ends[d];
+  }
+  return true;
+}
+
 // matmul(reshape(a), b) = reshape(matmul(a, b)) of a matrix b, if the reshape only adds or drops
 // dimensions of size 1 before the rows of a: products of one operand become one.
 Node *units_after_product(Graph *to, Node *n) {

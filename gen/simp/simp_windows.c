@@ -107,3 +107,53 @@ Node *window_mapped(Graph *to, Node *n) {
     y = simp_make(to, c.moves[i]->op, 1, &y, &c.moves[i]->attr, c.moves[i]);
   return y;
 }
+
+// ---- slices of convolutions ---------------------------------------------------------------------
+
+// The convolution x of the pixels that `slice` takes: with less padding. NULL if it would read only
+// a part of the image.
+static Node *pixels_cut(Graph *to, Node *x, const Attr *slice) {
+  Attr attr = x->attr;
+  const Type *image = &x->in[0]->type, *filter = &x->in[1]->type;
+  if (x->op->form != FormConv || x->uses > 1) return NULL;
+  for (int i = 0; i < 2; i++) {
+    int64_t begin = slice->dims[2 + i], count = slice->ends[2 + i] - begin;
+    int64_t span = (filter->dim[2 + i] - 1) * attr.dilation[i] + 1;
+    attr.pad[i] -= begin * attr.stride[i];
+    int64_t before = attr.pad[i], reached = (count - 1) * attr.stride[i] + span - before;
+    attr.pad[i + 2] = reached - image->dim[2 + i];
+    if (attr.pad[i] < 0 || attr.pad[i + 2] < 0) return NULL;
+  }
+  return simp_make(to, x->op, 2, x->in, &attr, x);
+}
+
+// Maps of a convolution with only one reader, of these pixels; other inputs do not vary over them.
+static Node *maps_cut(Graph *to, Node *x, const Attr *slice) {
+  if (x->op->cls == OpContract) return pixels_cut(to, x, slice);
+  bool image = false;
+  Node *in[MaxInputs];
+  if (!simp_is_pure_map(x) || x->uses > 1) return NULL;
+  for (int i = 0; i < x->nin; i++) {
+    in[i] = x->in[i];
+    int rank = in[i]->type.rank;
+    bool varies =
+        (rank > 0 && in[i]->type.dim[rank - 1] > 1) || (rank > 1 && in[i]->type.dim[rank - 2] > 1);
+    if (!varies) continue;
+    if (image || !type_same_shape(&in[i]->type, &x->type)) return NULL;
+    if (!(in[i] = maps_cut(to, in[i], slice))) return NULL;
+    image = true;
+  }
+  return image ? simp_make(to, x->op, x->nin, in, &x->attr, x) : NULL;
+}
+
+Node *convolution_cut(Graph *to, Node *n) {
+  if (!node_is_move(n, MoveSlice) || !type_count(&n->type)) return NULL;
+  Attr slice = n->attr;
+  bool viewed = reshape_slice_before(n, &slice);
+  Node *x = viewed ? n->in[0]->in[0] : n->in[0];
+  if (x->type.rank != 4 || (viewed && n->in[0]->uses > 1)) return NULL;
+  for (int d = 0; d < 2; d++)
+    if (slice.dims[d] || slice.ends[d] != x->type.dim[d]) return NULL;
+  Node *made = maps_cut(to, x, &slice);
+  return made && viewed ? reshape_as(to, made, n->type.rank, n->type.dim) : made;
+}

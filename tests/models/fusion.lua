@@ -101,6 +101,12 @@ function cases.map_of_concat() -- computed by the products whose results the con
   nn.output("y", nn.concat({a, b}, 2):relu():conv2d("c", {out = 8, kernel = 1}))
   at_most(4) -- one copies x
 end
+function cases.cut_convolution() -- causal, as Mamba has it: padded on both sides, then cut
+  local x = nn.input("x", {2, 40, 8}):transpose(2, 3)
+  local y = x:conv1d("c", {out = 8, kernel = 4, pad = 3, groups = 8}):slice(3, 1, 40)
+  nn.output("y", y:silu():transpose(2, 3))
+  at_most(1)
+end
 function cases.maps_of_product() -- labels, beside them, are read by each kernel that wants some
   local x = nn.input("x", {2, 32, 24, 24})
   local labels = nn.input("labels", {2, 24, 24}, {dtype = "i32", below = 21})

@@ -14,7 +14,7 @@ for case in siblings dropped diamond statistics squares groups images channels f
   rotary_partial head_norms activations residual norms behind_dropped beside_dropped loss \
   projections places steps joined meeting tokens rolled one_filter led numbers stored_bias \
   stored_total stored_channels dense shared_keys group_layer distances repeated maps \
-  maps_of_product permuted_maps map_of_concat \
+  maps_of_product permuted_maps map_of_concat cut_convolution \
   $(long && echo windows); do
   few 5/2 || continue
   ok "$case" fused --set case=$case
