@@ -130,6 +130,22 @@ local function hits(x, axis, ids)
   local size = shape(x)[axis]
   return op.eq(nn.unsqueeze(named(ids, size), axis), nn.index(with(row, axis, size), axis)), row
 end
+-- The last of the ids along an axis that names each of `size` places, -1 where none does: by
+-- comparing each with each, or of many, by a sort: the last of a run of equal ids.
+local kManyPairs = 1 << 26 -- by the cost model, comparing them takes as long as the sort
+local function last_ids(x, axis, ids)
+  local count, size = shape(ids)[axis], shape(x)[axis]
+  if tools.product(shape(ids)) * size < kManyPairs then
+    local hit, row = hits(x, axis, ids)
+    return nn.amax(op.where(hit, nn.index(with(row, axis + 1, count), axis + 1), -1), axis + 1)
+  end
+  local sorted, order = nn.sort(nn.movedim(named(ids, size), axis, -1))
+  local rank = #shape(ids)
+  local at = nn.index({count}, 1)
+  local ends = op.eq(at, count - 1) | op.ne(sorted, nn.roll(sorted, -1, rank))
+  local last = tools.scatter_rows(op.where(ends, sorted, -1), order + 1, size) - 1
+  return nn.movedim(last, -1, axis)
+end
 -- x with `from` (a number, or a tensor at least as large as ids) stored at the positions ids along
 -- the axis; the last of equal ids wins. ids may be smaller than x on the other axes. reduce: add
 -- to, or multiply, the previous value.
@@ -140,11 +156,8 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: eleme
     return nn.scatter_reduce(x, axis, ids, from, o.reduce == "add" and "sum" or "prod")
   end
   local own, taken = reached("scatter", x, axis, ids, from)
-  -- For each position the last id that names it: the largest along m.
-  local hit, row = hits(x, axis, ids)
-  local count = shape(ids)[axis]
   if tools.product(shape(ids)) == 0 then return x end
-  local last = nn.amax(op.where(hit, nn.index(with(row, axis + 1, count), axis + 1), -1), axis + 1)
+  local last = last_ids(x, axis, ids)
   if core.is_tensor(taken) then
     taken = op.take_along(taken, op.max(last, 0), {axis = axis - 1})
   end

@@ -50,6 +50,12 @@ elseif cfg.case == "sorted_batches" then
 elseif cfg.case == "sorted_one" then -- all rows belong to one place
   local ids = nn.where(nn.input("ids", {n}, {dtype = "i32", below = 2}):ge(0), size - 1, 0)
   nn.output("y", nn.op.scatter_sorted(ids, nn.input("x", {n, d}), ids:argsort(), {count = size}))
+elseif cfg.case == "stored" then -- among many places by a sort, among few by comparing
+  local ids, s = nn.input("ids", {2, n}, {dtype = "i32", below = 90}), nn.input("s", {2, n})
+  local x = nn.input("x", {2, 200000})
+  local many, few = x:scatter(2, ids, s), x:slice(2, 1, 100):scatter(2, ids, s)
+  nn.output("near", ((many:slice(2, 1, 100):eq(few)):all() & (few:ne(x:slice(2, 1, 100))):any()))
+  nn.output("rest", (many:slice(2, 101):eq(x:slice(2, 101))):all())
 elseif cfg.case == "one" then -- ids of one place, whatever the order of blocks
   local ids = nn.full({n}, size - 1, {dtype = "i32"})
   nn.output("y", nn.scatter_add(ids, nn.input("x", {n, d}), size))

@@ -44,6 +44,12 @@ outside() { # as what compares has it
     [ "$(tail -c 1 "$work/outside/near_gradients.npy" | od -An -tu1)" -eq 1 ]
 }
 ok "ids that are no places" outside
+stored() { # the last of equal ids wins, whichever way it is found
+  run --set case=stored n=300 --output "$work/stored" >"$work/log" &&
+    [ "$(tail -c 1 "$work/stored/near.npy" | od -An -tu1)" -eq 1 ] &&
+    [ "$(tail -c 1 "$work/stored/rest.npy" | od -An -tu1)" -eq 1 ]
+}
+ok "elements stored among many places" stored
 fused() { # fused KERNELS CODE: so many make it
   printf '%s\n' 'local nn = require "nn"' \
     'local ids = nn.input("ids", {100}, {dtype = "i32", below = 30})' "$2" >"$work/fused.lua"
