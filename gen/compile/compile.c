@@ -50,7 +50,7 @@ const Pass compile_passes[] = {
     {"layout", layout_pass, HasTypes | HasDtypes, HasOrders, 0},
     {"fuse", fuse_pass, HasDtypes | HasOrders, HasGroups, 0},
     {"sched", sched_pass, HasGroups, HasTiles, 0},
-    {"order", lives_pass, HasTiles, HasOrderedLaunches, 0},
+    {"order", launch_order_pass, HasTiles, HasOrderedLaunches, 0},
     {"emit", emit_pass, HasOrderedLaunches, HasSources, 0},
     {NULL, NULL, 0, 0, 0},
 };

@@ -1,5 +1,5 @@
 // attend_text.h: template parameters shared by attention forward and backward kernels: operands,
-// products, conditions, row addresses (attend_text.c).
+// products, conditions, row addresses (emit_attend_common.c).
 #ifndef NNGEN_ATTEND_TEXT_H
 #define NNGEN_ATTEND_TEXT_H
 

@@ -61,14 +61,15 @@ void emit_heads(Emitter *e);
 
 #include "product_text.h"
 
-// ---- plan.c, mem.c, lives.c --------------------------------------------------------------------
+// ---- plan.c, mem.c, launch_order.c
+// --------------------------------------------------------------------
 
 Plan *plan_build(Compiler *c);
 // Offsets in an arena of `count` values, live from step first[i] to last[i]. *total: arena size;
 // *bound: lower bound, the most bytes live at a step.
 void mem_plan(int count, const int64_t *bytes, const int *first, const int *last, int64_t *offset,
               int64_t *total, int64_t *bound);
-void lives_pass(Compiler *c); // reorders Graph.groups to lower peak memory
+void launch_order_pass(Compiler *c); // reorders Graph.groups to lower peak memory
 
 #include "embed.h"
 

@@ -112,7 +112,7 @@ static void put_row_outputs(AttendText *t, Scope *s, const Index *at) {
   }
 }
 
-// Do both compute the same? Conditions are copied for each reader (chain.c).
+// Do both compute the same? Conditions are copied for each reader (remat.c).
 static bool is_alike(Arena *arena, const Node *a, const Node *b) {
   size_t size, other;
   if (a == b) return true;

@@ -1,7 +1,7 @@
 // launches.c: the launches of all entries, their use of the arena, and their dependences: readers
 // wait for all writers of a value or its parts; in-place updates of a state wait for readers of the
 // old value.
-#include "lives.h"
+#include "launch_order.h"
 
 #include <stdlib.h>
 

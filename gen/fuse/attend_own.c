@@ -73,7 +73,7 @@ static bool is_view(const Node *n) {
 static Node *own_view(Graph *to, Node *n) {
   if (!is_view(n)) return n->subst;
   Node *in = own_view(to, n->in[0]);
-  return chain_copy(to, n, &in);
+  return remat_copy(to, n, &in);
 }
 
 // The node that attention `last` reads for n: n itself or a private copy.
@@ -84,7 +84,7 @@ static Node *own(Graph *to, Apart *a, const Node *last, Node *n) {
   Node *in[MaxInputs];
   for (int i = 0; i < n->nin; i++)
     in[i] = n->op->cls == OpContract ? own_view(to, n->in[i]) : own(to, a, last, n->in[i]);
-  return p->copy[n->id] = chain_copy(to, n, in);
+  return p->copy[n->id] = remat_copy(to, n, in);
 }
 
 static Node *own_inputs(Graph *to, Node *n, Node **in) {

@@ -5,14 +5,14 @@
 // dependence cycles (legal.c); gain.c estimates what a merge saves and costs on the target GPU.
 //
 // Graph rewrites before grouping (fuse_pass, copy_and_group), not with `unfused`:
-//   tables.c         position tables that are expensive are computed once, by init
-//   taps.c           filter gradients of depthwise convolutions become sums
-//   chain.c, late.c  cheap maps are recomputed by each of their readers
+//   position_tables.c         position tables that are expensive are computed once, by init
+//   depthwise_wgrad.c           filter gradients of depthwise convolutions become sums
+//   remat.c, remat_late.c  cheap maps are recomputed by each of their readers
 //   weigh_own.c      each contraction of attention's backward gets its own copy of the scores
 //   attend_own.c     attentions that share scores get a copy of the scores each
 // Then attend.c and weigh.c find attention and its backward (both contractions and what is between
-// them), and the table `steps` joins groups. many.c decides which row reductions are split over
-// blocks; if any is, grouping is repeated. `unfused` merges only within one call of a layer.
+// them), and the table `steps` joins groups. split_rows.c decides which row reductions are split
+// over blocks; if any is, grouping is repeated. `unfused` merges only within one call of a layer.
 #include "fuse.h"
 
 #include <assert.h>
@@ -355,7 +355,7 @@ static bool is_known(const Group *k, const Node *n) {
 }
 
 // Small kernels whose result is the same in every run move to init; larger ones become tables if
-// that pays (tables.c).
+// that pays (position_tables.c).
 static void fix_known(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
@@ -411,13 +411,13 @@ static bool is_wanted(const Compiler *c, enum When when) {
   return when == Always || options_fused(&c->options);
 }
 
-// The two halves of a GLU (tail.c) and pairs of slices, as in rotary embeddings (twins.c).
+// The two halves of a GLU (tail.c) and pairs of slices, as in rotary embeddings (rotary.c).
 static void pair_products(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
     if (!k || k->nnodes != 1 || !k->tm->fusion->product) continue;
     tail_pair(g, k);
-    if (options_fused(&g->c->options)) twins_find(g, k);
+    if (options_fused(&g->c->options)) rotary_find(g, k);
   }
 }
 
@@ -435,15 +435,15 @@ static const struct FuseStep {
     // Backward: maps and moves join their only reader, if its template can evaluate an expression
     // at each element it loads.
     {prologue_grow, Always},
-    {merge_copies, Always},        // copies that one kernel computes become one value
-    {sibling_join, Fused},         // groups that read one value over the same elements
-    {row_join_readers, Fused},     // row kernels and what reads their results
-    {merge_copies, Always},        // of rows that were joined
-    {fix_known, Fused},            // small kernels of constants belong to init
-    {sibling_join_numbers, Fused}, // reductions to single numbers
-    {bundle_groups, JoinsKernels}, // small independent maps become one launch
-    {sibling_join_stored, Fused},  // reductions store maps of their elements; last, as row kernels
-                                   // and bundles have priority
+    {merge_copies, Always},              // copies that one kernel computes become one value
+    {horizontal_join, Fused},            // groups that read one value over the same elements
+    {row_join_readers, Fused},           // row kernels and what reads their results
+    {merge_copies, Always},              // of rows that were joined
+    {fix_known, Fused},                  // small kernels of constants belong to init
+    {horizontal_join_numbers, Fused},    // reductions to single numbers
+    {multi_launch_groups, JoinsKernels}, // small independent maps become one launch
+    {horizontal_join_stored, Fused},     // reductions store maps of their elements; last, as row
+                                     // kernels and bundles have priority
 };
 
 // Makes the groups; false if two of them would depend on each other.
@@ -459,7 +459,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
 
 // Copies values that several kernels recompute, then groups.
 static Graph *copy_and_group(Compiler *c, Graph *g) {
-  g = options_fused(&c->options) ? chain_own(g) : graph_copy(g);
+  g = options_fused(&c->options) ? remat_own(g) : graph_copy(g);
   if (options_flash(&c->options)) g = attend_own(weigh_own(g));
   if (make_groups(c, g, false)) return g;
   g = graph_copy(g);
@@ -470,8 +470,9 @@ static Graph *copy_and_group(Compiler *c, Graph *g) {
 // Needs: dtypes and memory orders. Produces Graph.groups in launch order, with names, inputs,
 // outputs.
 void fuse_pass(Compiler *c) {
-  Graph *g = options_fused(&c->options) ? taps_make(tables_make(c->graph)) : c->graph;
+  Graph *g =
+      options_fused(&c->options) ? depthwise_wgrad_make(position_tables_make(c->graph)) : c->graph;
   c->graph = copy_and_group(c, g);
-  if (many_choose(g, c->graph)) c->graph = copy_and_group(c, g);
+  if (split_rows_choose(g, c->graph)) c->graph = copy_and_group(c, g);
   if (options_fused(&c->options)) c->graph = scatter_choose(g, c->graph, copy_and_group);
 }

@@ -96,22 +96,24 @@ const char *prologue_of_attention(Group *k, Group *before);
 const char *prologue_of_elements(Group *k, Group *before);
 const char *prologue_of_scatter(Group *k, Group *before);
 
-// ---- chain.c, late.c ----------------------------------------------------------------------------
+// ---- remat.c, remat_late.c
+// ----------------------------------------------------------------------------
 
-typedef struct Late Late; // what late.c knows of a graph
+typedef struct Late Late; // what remat_late.c knows of a graph
 
-Graph *chain_own(Graph *g);
-bool chain_is_large(const Node *n, const Node *beside); // more than half as many elements?
-bool chain_may_copy(const Node *n); // may a reader compute map n again?
-bool chain_is_cheap(const Arch *arch, const Node *n);   // and is that cheaper than to read it?
-bool chain_is_shape(const Node *n);                     // a reshape of a map, of the same layout?
-Node *chain_copy(Graph *to, Node *n, Node **in);        // a private copy of n, for one reader
+Graph *remat_own(Graph *g);
+bool remat_is_large(const Node *n, const Node *beside); // more than half as many elements?
+bool remat_may_copy(const Node *n);                     // may a reader compute map n again?
+bool remat_is_cheap(const Arch *arch, const Node *n);   // and is that cheaper than to read it?
+bool remat_is_shape(const Node *n);                     // a reshape of a map, of the same layout?
+Node *remat_copy(Graph *to, Node *n, Node **in);        // a private copy of n, for one reader
 // Finds levels only; stored: by id, is the value in memory anyway?
-Late *late_begin(const Graph *g, bool *stored);
-void late_find(Late *late, const Graph *g); // finds the rest; adds to `stored`
-bool late_wants(const Late *late, const Node *map, const Node *n); // should map recompute n?
-Node *late_copy(Graph *to, const Late *late, Node *old);           // a private copy, marked late
-bool late_sums_columns(const Late *late, const Node *n); // may its contraction's epilogue reduce n?
+Late *remat_late_begin(const Graph *g, bool *stored);
+void remat_late_find(Late *late, const Graph *g); // finds the rest; adds to `stored`
+bool remat_late_wants(const Late *late, const Node *map, const Node *n); // should map recompute n?
+Node *remat_late_copy(Graph *to, const Late *late, Node *old); // a private copy, marked late
+bool remat_late_sums_columns(const Late *late,
+                             const Node *n); // may its contraction's epilogue reduce n?
 
 // ---- attend.c, attend_own.c ---------------------------------------------------------------------
 
@@ -148,7 +150,8 @@ void weigh_apart(Attention *a, const Node *last, const Maps *values); // sets At
 Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place);
 AxisRole weigh_role(const Attention *a, const Maps *values, int d);
 
-// ---- tail.c, twins.c ----------------------------------------------------------------------------
+// ---- tail.c, rotary.c
+// ----------------------------------------------------------------------------
 
 const Node *tail_made(const Group *g, int tail); // the value that a tail's maps have the shape of
 Lane tail_product_lane(const Node *product);     // neighbouring columns of a contraction's result
@@ -162,7 +165,7 @@ bool tail_goes_on(const Group *k, const Node *n);   // is n the only reader of i
 Node *tail_mapped(const Group *k);                  // the end of the maps of the result
 bool tail_meet(const Node *a, const Node *b);       // do maps combine a and b?
 void tail_pair(Graph *g, Group *k);                 // finds GLU halves of a single contraction
-void twins_find(Graph *g, Group *k);                // finds rotary pairs of it
+void rotary_find(Graph *g, Group *k);               // finds rotary pairs of it
 
 // ---- gain.c -------------------------------------------------------------------------------------
 
@@ -179,18 +182,19 @@ void heads_find(Graph *g);
 void place_concats(Graph *g);
 void merge_copies(Graph *g);
 void merge_group(Graph *g, Group *k);
-void sibling_join(Graph *g);
-void sibling_join_numbers(Graph *g);
-void sibling_join_stored(Graph *g);
+void horizontal_join(Graph *g);
+void horizontal_join_numbers(Graph *g);
+void horizontal_join_stored(Graph *g);
 void sibling_meet(Graph *g, const Node *n); // before map n joins a group
 void row_join_readers(Graph *g);
 bool row_holds_states(const Group *a, const Group *b); // do strided accumulators of both fit?
-void bundle_groups(Graph *g);
+void multi_launch_groups(Graph *g);
 const Node *bundle_reduction(const Group *k); // the full reduction that is all k computes, or NULL
-bool bundle_shares(const Group *k);           // is it such a one, to be bundled with others?
-bool bundle_in_the_way(const Group *a, const Group *b); // does one update a state the other reads?
+bool multi_launch_shares(const Group *k);     // is it such a one, to be bundled with others?
+bool multi_launch_in_the_way(const Group *a,
+                             const Group *b); // does one update a state the other reads?
 // Marks reductions of g that should be split over blocks; false if there are none.
-bool many_choose(Graph *g, Graph *grouped);
+bool split_rows_choose(Graph *g, Graph *grouped);
 
 // ---- sorted_scatter.c ---------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ typedef struct Scratch {
 // One output path of a contraction's epilogue: moves of the result, then maps (tail.c).
 typedef struct Tail {
   Node **moves;
-  Node *twin; // second slice of a rotary pair, which the thread has too (twins.c), or NULL
+  Node *twin; // second slice of a rotary pair, which the thread has too (rotary.c), or NULL
   int nmoves;
   int apart; // columns from a slice to its twin
   int whole; // the tile width must be a multiple of this many columns
@@ -117,7 +117,7 @@ struct Group {
   const char *layer;    // dotted place in the model
   const char *ops;      // "conv2d+add+relu"
   bool fixed;           // belongs to `init`
-  Group **parts;        // bundle: its groups of different domains, by Node.tail (bundle.c)
+  Group **parts;        // bundle: its groups of different domains, by Node.tail (multi_launch.c)
   int nparts;           // 0: not a bundle
   bool last;            // no kernel of this entry reads its results: launched at the end
   bool visited;         // scratch of graph walks
@@ -129,7 +129,7 @@ struct Group {
   int nboxes;
   struct Box *boxes; // tensor maps, parameters after `scratch` (sched.h)
   bool *asked;       // by args: the kernel text uses the pointer
-  Group *first;      // contract: the row group fused as its prologue (sched_first.c), or NULL
+  Group *first;      // contract: the row group fused as its prologue (sched_prologue.c), or NULL
   Group *inside;     // row: the contraction that computes it as prologue, or NULL
   Node **reads;      // with `first`: inputs of both kernels, except values passed between them
   Node **writes;     // with `first`: outputs of both
@@ -156,7 +156,7 @@ void group_add_once(Node **list, int *count, Node *n);
 
 // Is n a reduction in a contraction's epilogue?
 bool group_reduces(const Group *g, const Node *n);
-// Such a reduction of columns; of rows, for a norm (norms.c).
+// Such a reduction of columns; of rows, for a norm (fold_norms.c).
 bool group_reduces_columns(const Group *g, const Node *n);
 bool group_joins_rows(const Group *g, const Node *n);
 // The first row statistic of the epilogue, or NULL. All of a kernel share one state.

@@ -7,8 +7,8 @@
 // What is not absorbed becomes one separate kernel if it would otherwise be several; it computes
 // rows in the same way.
 //
-// Runs after epilogues, so that maps absorbed by a contraction stay there, and before place.c,
-// which would place concats such as those of the rotated halves of a head.
+// Runs after epilogues, so that maps absorbed by a contraction stay there, and before
+// concat_in_place.c, which would place concats such as those of the rotated halves of a head.
 #include "fuse.h"
 
 #include <math.h>

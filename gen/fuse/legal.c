@@ -243,7 +243,7 @@ static bool anchors_map(const Node *n) {
   return n->op->cls == OpMap || n->op->cls == OpMove;
 }
 
-static bool anchors_none(const Node *n) { // set by attend.c, weigh.c, bundle.c, heads.c
+static bool anchors_none(const Node *n) { // set by attend.c, weigh.c, multi_launch.c, heads.c
   (void)n;
   return false;
 }

@@ -1,5 +1,5 @@
-// merge.c: equal nodes of one kernel are merged. chain.c and late.c copy values for each reader
-// before it is known which readers end up in the same kernel.
+// merge.c: equal nodes of one kernel are merged. remat.c and remat_late.c copy values for each
+// reader before it is known which readers end up in the same kernel.
 #include "fuse.h"
 
 #include <uthash.h>

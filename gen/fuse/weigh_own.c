@@ -20,7 +20,7 @@ typedef struct Copies {
 } Copies;
 
 static Node *copied(Graph *to, Node *n, Node **in) {
-  Node *copy = chain_copy(to, n, in);
+  Node *copy = remat_copy(to, n, in);
   copy->inner = true;
   copy->late = false;
   return copy;
@@ -34,7 +34,7 @@ static Node *wide_row(Graph *to, Copies *c, Node *old) {
   if (c->wide[old->id]) return c->wide[old->id];
   Node *in[MaxInputs];
   for (int i = 0; i < old->nin; i++) in[i] = old->in[i]->subst;
-  Node *copy = chain_copy(to, old, in);
+  Node *copy = remat_copy(to, old, in);
   copy->type.dtype = DtF32;
   return c->wide[old->id] = copy;
 }
@@ -82,7 +82,7 @@ static Node *shared_below(Node *n) {
 
 static Node *own_moves(Graph *to, Node *old, const Node *from) {
   if (old == from) return old->subst;
-  Node *in = own_moves(to, old->in[0], from), *copy = chain_copy(to, old, &in);
+  Node *in = own_moves(to, old->in[0], from), *copy = remat_copy(to, old, &in);
   copy->late = true; // so that its producer does not store it moved
   return copy;
 }
@@ -98,10 +98,10 @@ static Node *own_view(Graph *to, Node *old, bool again) {
 
 // Is n a map, or a reshape of a map, of smaller values or positions?
 static bool is_spread(const Arch *arch, const Node *n, int *left) {
-  bool spread = --*left > 0 && (chain_is_cheap(arch, n) || chain_is_shape(n));
+  bool spread = --*left > 0 && (remat_is_cheap(arch, n) || remat_is_shape(n));
   for (int i = 0; i < n->nin && spread; i++) {
     const Node *in = n->in[i];
-    spread = node_is_computed(in) || !chain_is_large(in, n) || is_spread(arch, in, left);
+    spread = node_is_computed(in) || !remat_is_large(in, n) || is_spread(arch, in, left);
   }
   return spread;
 }
@@ -110,16 +110,16 @@ static Node *own_spread(Graph *to, Node *old) {
   Node *in[MaxInputs];
   for (int i = 0; i < old->nin; i++) {
     Node *x = old->in[i];
-    in[i] = node_is_computed(x) || !chain_is_large(x, old) ? x->subst : own_spread(to, x);
+    in[i] = node_is_computed(x) || !remat_is_large(x, old) ? x->subst : own_spread(to, x);
   }
-  return chain_copy(to, old, in);
+  return remat_copy(to, old, in);
 }
 
 // A value with which scores are combined: its reshapes are copied, so that it is read in place; if
 // it is broadcast from smaller values, that is recomputed in each kernel.
 static Node *own_shape(Graph *to, Node *old) {
   int left = kMostAround;
-  if (chain_is_shape(old) && is_spread(to->c->options.arch, old, &left)) return own_spread(to, old);
+  if (remat_is_shape(old) && is_spread(to->c->options.arch, old, &left)) return own_spread(to, old);
   const Node *from = old;
   while (is_view(from) && view_same_memory(from)) from = from->in[0];
   return own_moves(to, old, from);

@@ -90,7 +90,7 @@ struct Node {
   Precision precision; // storage policy (prec.c)
   int uses;            // inputs of live nodes and graph outputs that refer to it; 0 = dead
 
-  // memory placement (place.c)
+  // memory placement (concat_in_place.c)
   Node *parent;  // value whose memory it shares: a concat it is a part of, or a reshape
   int64_t begin; // part of a concat: offset along the concat's axis
   bool placed;   // parent: its parts are written in place, it needs no kernel
@@ -98,12 +98,12 @@ struct Node {
   // marks of passes
   bool operand; // operand of a contraction (simp.c)
   bool undone;  // permutation that its readers undo (simp_permuted.c)
-  bool late;    // copy recomputed by each reader: not fused into producers (chain.c)
+  bool late;    // copy recomputed by each reader: not fused into producers (remat.c)
   bool inner;   // private copy of attention scores (weigh_own.c)
   bool again;   // forward value recomputed in the backward pass (recompute.c)
-  bool foot;    // reduction at the end of a contraction's kernel (norms.c)
-  bool many;    // reduction split over several blocks per row (many.c)
-  bool follows; // copy of a parameter, updated together with it (copies.c)
+  bool foot;    // reduction at the end of a contraction's kernel (fold_norms.c)
+  bool many;    // reduction split over several blocks per row (split_rows.c)
+  bool follows; // copy of a parameter, updated together with it (weight_copies.c)
   bool tf32;    // rounded to TF32 when stored (sched.c)
 
   // fusion

@@ -38,7 +38,8 @@ void view_memory(const Node *n, int64_t stride[MaxRank], int64_t *first) {
     *first += n->begin * in[n->parent->attr.axis];
     memcpy(stride, in, sizeof in);
   } else if (!reshape_strides(&n->type, &n->parent->type, in, stride)) {
-    die("%%%d is not a part of %%%d in memory", n->id, n->parent->id); // checked in place.c
+    die("%%%d is not a part of %%%d in memory", n->id,
+        n->parent->id); // checked in concat_in_place.c
   }
 }
 

@@ -133,7 +133,7 @@ Node *groups_unpack(Graph *to, Node *packed, const Node *n) {
 void groups_pack(Graph *to, Node *n, Dtype dtype) {
   bool gradient = n->op->form == FormConvFilter;
   bool depthwise = gradient ? n->type.dim[1] == 1 && n->type.dim[0] == n->attr.groups
-                            : node_depthwise(n); // taps.c, or the window template
+                            : node_depthwise(n); // depthwise_wgrad.c, or the window template
   if (depthwise || n->attr.groups == 1) return;
   int64_t packed = gradient ? gradients_to_pack(to, n, dtype) : groups_to_pack(n, dtype);
   if (packed == 1) return;

@@ -1,7 +1,7 @@
 // layout.c: the memory order of each value. Images are N C H W at the border, as users have them,
 // and channels last inside, so that a convolution reads runs of channels. If a value must change
 // dtype or order, a `copy` is inserted, which fuse makes a prologue or an epilogue if possible.
-// Convolutions over few or odd channels (channels.c) and matrix-vector products (vector.c) are
+// Convolutions over few or odd channels (channels.c) and matrix-vector products (gemv.c) are
 // rewritten on the way.
 #include "pass.h"
 
@@ -383,7 +383,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   if (!chosen) choose_order(n, node, layout->any);
   if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
-    Node *filter = vector_filter(to, n);
+    Node *filter = gemv_filter(to, n);
     if (filter != n) return filter;
     HeadsUse *use = layout->use, own = use[node->id];
     place_operands(to, n, prec_operand(n));
@@ -402,7 +402,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       bool grouped = n->attr.groups != node->attr.groups;
       return grouped ? groups_unpack(to, n, node) : channels_unpack(to, n, node);
     }
-    return use[node->id] ? n : vector_product(to, n);
+    return use[node->id] ? n : gemv_product(to, n);
   }
   return n;
 }
@@ -440,7 +440,7 @@ static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdat
 // Needs: dtypes. Produces Type.order of every value, and copies if dtype or order must change.
 void layout_pass(Compiler *c) {
   bool fused = is_fused(c->graph);
-  if (fused) c->graph = norms_follow(beside_join(c->graph));
+  if (fused) c->graph = fold_norms(merge_gemms_join(c->graph));
   size_t count = (size_t)c->graph->nnodes + 1;
   Layout layout = {.plain = arena_alloc(c->graph->arena, count),
                    .any = arena_alloc(c->graph->arena, count)};
@@ -471,5 +471,5 @@ void layout_pass(Compiler *c) {
   }
   g = c->nentries > 1 ? graph_split(g) : g; // copies made here are still shared by entries
   if (c->nentries > 1) share_fixed(g);
-  c->graph = graph_copy(owns_parameters(g) ? copies_follow(g) : g);
+  c->graph = graph_copy(owns_parameters(g) ? weight_copies_follow(g) : g);
 }

@@ -44,16 +44,16 @@ void recompute_pass(Compiler *c);
 void layout_pass(Compiler *c);
 
 // Rewritten graphs.
-Graph *beside_join(Graph *g);
-Graph *norms_follow(Graph *g);
-Graph *copies_follow(Graph *g);
-Graph *tables_make(Graph *g);
-Graph *taps_make(Graph *g);
+Graph *merge_gemms_join(Graph *g);
+Graph *fold_norms(Graph *g);
+Graph *weight_copies_follow(Graph *g);
+Graph *position_tables_make(Graph *g);
+Graph *depthwise_wgrad_make(Graph *g);
 void share_fixed(Graph *g); // in place
 
 bool layout_row_major(const Type *t);
 
-// ---- channels.c, grouped.c, vector.c: contractions rewritten by layout.c ------------------------
+// ---- channels.c, grouped.c, gemv.c: contractions rewritten by layout.c ------------------------
 
 // Pack convolution `conv` in place.
 void channels_pack(Graph *to, Node *conv, Dtype dtype);
@@ -62,8 +62,8 @@ void groups_pack(Graph *to, Node *conv, Dtype dtype);
 Node *channels_unpack(Graph *to, Node *packed, const Node *conv);
 Node *groups_unpack(Graph *to, Node *packed, const Node *conv);
 // The replacement of n, or n itself.
-Node *vector_product(Graph *to, Node *n);
-Node *vector_filter(Graph *to, Node *n);
+Node *gemv_product(Graph *to, Node *n);
+Node *gemv_filter(Graph *to, Node *n);
 
 // ---- prec.c, prec_facts.c -----------------------------------------------------------------------
 

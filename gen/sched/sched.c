@@ -276,5 +276,5 @@ void sched_pass(Compiler *c) {
       if (!g->tile.grid[d]) g->tile.grid[d] = 1;
   }
   for (int i = 0; i < c->graph->ngroups; i++) round_operands(c->graph->groups[i]);
-  sched_first(c);
+  sched_prologue(c);
 }

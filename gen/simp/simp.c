@@ -137,10 +137,10 @@ static const Rule rules[] = {
     {units_after_along, kMoved},      // the same of elements at positions
     {units_after_product, kMoved},    // the same of products
     {weights_first, kMoved},          // a w = (w^T a^T)^T
-    {turned_product, kMoved},         // (a b)^T = b^T a^T
+    {transposed_product, kMoved},     // (a b)^T = b^T a^T
     {concat_simpler, kMoved},         // concats of parts, of maps, of one value
     {powers_plain, kMoved},           // exp(log(x)) = x, pow(2, x) = exp(x log(2))
-    {scores_turned, kMoved},          // softmax of (q k^T)^T
+    {scores_transposed, kMoved},      // softmax of (q k^T)^T
     {batches_apart, kSeen},           // reshape(q k^T) = reshape(q) reshape(k)^T, of batches
     {nan_of_row, kMoved},             // where(isnan(p), 0, p) is decided once a row
     {weights_apart, kMoved},          // (p1 + p2) v = p1 v + p2 v
@@ -150,8 +150,8 @@ static const Rule rules[] = {
     {rows_apart, kMoved},             // the same of rows that were joined
     {rows_summed, kMoved},            // a^T b of joined rows = a sum of such products
     {products_joined, kMoved},        // softmax(a b + c d) = softmax(concat(a, c) concat(b, d))
-    {memories_whole, kMoved},         // slices of p of several key segments
-    {memories_summed, kMoved},        // p1 v1 + p2 v2 = concat(p1, p2) concat(v1, v2)
+    {segments_whole, kMoved},         // slices of p of several key segments
+    {segments_summed, kMoved},        // p1 v1 + p2 v2 = concat(p1, p2) concat(v1, v2)
     {concat_apart, kMoved},           // concat of reshaped products = reshape of their concat
     {slice_apart, kMoved},            // slice of a reshaped product = reshape of its slice
     {batches_in_order, kMoved},       // products whose batches are permuted
@@ -229,7 +229,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 }
 
 static Node *rewrite_memories(Graph *to, Node *node, Node **in) {
-  Node *n = rewrite(to, node, in), *joined = memories_joined(to, n);
+  Node *n = rewrite(to, node, in), *joined = segments_joined(to, n);
   return joined ? joined : n;
 }
 
@@ -255,7 +255,7 @@ static Graph *simplified(Graph *g, Node *(*rewrites)(Graph *, Node *, Node **)) 
 static bool has_memories(Graph *g) {
   bool found = !g->c->options.no_flash;
   int i = 0;
-  while (found && i < g->nnodes && !memories_beside(g->nodes[i])) i++;
+  while (found && i < g->nnodes && !segments_beside(g->nodes[i])) i++;
   return found && i < g->nnodes;
 }
 

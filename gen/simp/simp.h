@@ -76,7 +76,7 @@ SimpRule units_last;
 SimpRule units_after_along;
 SimpRule units_after_product;
 SimpRule weights_first;
-SimpRule turned_product;
+SimpRule transposed_product;
 SimpRule rows_apart;
 bool reshape_same_matrices(const Type *a, const Type *b); // are the last two dimensions equal?
 bool reshape_joins(const Node *n);   // a reshape that joins batch dimensions of its input
@@ -96,7 +96,8 @@ Node *reshape_turned(Graph *to, Node *x); // x with its last two dimensions exch
 // The matmul with batch dimensions `apart`, or NULL if impossible.
 Node *reshape_with_batches(Graph *to, Node *product, const Type *apart);
 
-// ---- simp_batches.c, simp_concat.c, simp_turned.c, simp_windows.c, simp_choices.c ---------------
+// ---- simp_batches.c, simp_concat.c, simp_transposed.c, simp_windows.c, simp_choices.c
+// ---------------
 
 SimpRule batches_in_order;
 SimpRule rows_summed;
@@ -104,7 +105,7 @@ SimpRule concat_apart;
 SimpRule slice_apart;
 SimpRule weights_cut;
 SimpRule concat_simpler;
-SimpRule scores_turned;
+SimpRule scores_transposed;
 // The row reduction of scores from which n is computed, or NULL.
 const Node *turned_reduced(const Node *n, int *left);
 SimpRule window_mapped;
@@ -133,7 +134,8 @@ SimpRule permute_behind;
 SimpRule permute_last;
 bool permutes_go(Graph *g); // marks permutations to be removed; are there any?
 
-// ---- simp_grids.c, simp_parts.c -----------------------------------------------------------------
+// ---- simp_bias_2d.c, simp_bias_grad.c
+// -----------------------------------------------------------------
 
 SimpRule grids_last;
 SimpRule parts_summed;
@@ -153,11 +155,11 @@ bool grid_seen_as(const Type *x, const Type *full, const Type *as, int64_t *dims
 SimpRule rows_cut; // in a walk of its own, when uses are known
 bool rows_may_be_cut(Graph *g);
 
-// ---- simp_memories.c ----------------------------------------------------------------------------
+// ---- simp_segments.c ----------------------------------------------------------------------------
 
-SimpRule memories_whole;
-SimpRule memories_summed;
-SimpRule memories_joined;
-bool memories_beside(const Node *n); // is n a concat of the scores of several segments?
-bool memories_weigh(const Node *n);  // is n an elementwise function of such scores only?
+SimpRule segments_whole;
+SimpRule segments_summed;
+SimpRule segments_joined;
+bool segments_beside(const Node *n); // is n a concat of the scores of several segments?
+bool segments_weigh(const Node *n);  // is n an elementwise function of such scores only?
 #endif

@@ -36,7 +36,7 @@ static Node *moved(Graph *to, const Node *n, Node *x, bool back) {
 
 // Is x attention probabilities, or those of one of several segments?
 static bool is_weights(const Node *x) {
-  if (node_is_move(x, MoveSlice)) return memories_weigh(x->in[0]);
+  if (node_is_move(x, MoveSlice)) return segments_weigh(x->in[0]);
   return sum_power(x) && reshape_scores(x);
 }
 
@@ -100,7 +100,7 @@ static bool is_of_rows(const Node *x, const Node *n) {
   bool moved = node_is_move(x, MovePermute) && rank > 2;
   if (moved && x->attr.dims[rank - 2] == rank - 2 && x->attr.dims[rank - 1] == rank - 1)
     x = x->in[0]; // batch dimensions permuted
-  if (node_is_move(x, MoveSlice) && memories_weigh(x->in[0])) return true;
+  if (node_is_move(x, MoveSlice) && segments_weigh(x->in[0])) return true;
   return reshape_batched(n) ? reshape_scores(x) : are_of_attention(x);
 }
 

@@ -1,9 +1,9 @@
 // simp_concat.c: rules about concats. Rotary embeddings are often written as x * cos + concat(-b,
 // a) * sin, with a and b the halves of x. They are rewritten to the concat(f(slice), ...) form
-// required by twins.c; x then has two readers instead of three. The same for maps of a concat whose
-// parts are all computed from slices of one value. Nested concats become one, up to the number of
-// parts that a kernel takes. Slices of concatenated scores are computed from the scores of one
-// part.
+// required by rotary.c; x then has two readers instead of three. The same for maps of a concat
+// whose parts are all computed from slices of one value. Nested concats become one, up to the
+// number of parts that a kernel takes. Slices of concatenated scores are computed from the scores
+// of one part.
 #include "simp.h"
 
 #include <string.h>
@@ -327,15 +327,15 @@ static Node *piece_of(const Split *s, Node *x, int *left) {
 
 // A slice of maps of concatenated scores is computed from the scores of that part: for a softmax
 // with an extra column (attention sink), max and sum of both are combined; for gradients of the
-// scores of several segments (simp_memories.c), row values stay those of all.
+// scores of several segments (simp_segments.c), row values stay those of all.
 static Node *scores_alone(Graph *to, Node *n) {
   int left = kMostSearched;
   if (!node_is_move(n, MoveSlice) || !simp_is_pure_map(n->in[0])) return NULL;
   Split s = {.to = to, .top = n->in[0], .concat = concat_of_scores(n->in[0], &left)};
   if (!s.concat || sliced(&s, n) != n->in[0]) return NULL;
   int64_t d = s.concat->attr.axis;
-  s.whole = memories_beside(s.concat) && !to->c->options.no_flash;
-  if (s.whole && memories_weigh(n->in[0])) return NULL;
+  s.whole = segments_beside(s.concat) && !to->c->options.no_flash;
+  if (s.whole && segments_weigh(n->in[0])) return NULL;
   while (s.part < s.concat->nin && part_begin(&s) < n->attr.dims[d]) s.part++;
   if (s.part == s.concat->nin || part_begin(&s) != n->attr.dims[d] ||
       n->type.dim[d] != s.concat->in[s.part]->type.dim[d])

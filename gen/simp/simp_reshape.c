@@ -229,7 +229,7 @@ Node *weights_first(Graph *to, Node *n) {
 
 // (a b)^T = b^T a^T, for a 2-D matmul that is only read transposed: weight gradients get the
 // weights' layout.
-Node *turned_product(Graph *to, Node *n) {
+Node *transposed_product(Graph *to, Node *n) {
   Node *product = reshape_turns(n) && n->type.rank == 2 ? n->in[0] : NULL;
   if (!product || product->op->cls != OpContract || !product->op->maps->leading ||
       product->uses > 1 || product->in[1]->type.rank != 2 || product->in[0]->type.rank != 2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Copies of parameters, 16-bit or rounded to TF32, live across steps (gen/pass/copies.c): what
+# Copies of parameters, 16-bit or rounded to TF32, live across steps (gen/pass/weight_copies.c): what
 # updates a parameter writes its copy; of 16 bits, nothing else of training reads the parameter. test_resume.sh shows that the copies
 # stay those of the parameters, to the bit.
 . "$(dirname "$0")/../tap.sh"

@@ -1,5 +1,5 @@
-// lives.c: a launch order with lower peak memory. In node order the gradients of all weights may
-// wait for the whole backward chain, for example if the first update needs the norm of all
+// launch_order.c: a launch order with lower peak memory. In node order the gradients of all weights
+// may wait for the whole backward chain, for example if the first update needs the norm of all
 // gradients, and their operands stay live with them.
 //
 // A *round* is the set of launches that still use one large value, plus their pending dependences,
@@ -15,7 +15,7 @@
 // is a heuristic.
 //
 // Needs: tiles, with their scratch memory; which updates are in place.
-#include "lives.h"
+#include "launch_order.h"
 
 #include <string.h>
 
@@ -264,7 +264,7 @@ static void compare(Arena *arena, const Launches *l, const int *order, Best *bes
   if (bytes < best->bytes) *best = (Best){order, bytes};
 }
 
-void lives_pass(Compiler *c) {
+void launch_order_pass(Compiler *c) {
   Graph *g = c->graph;
   Launches l = launches_find(g);
   int *order = launches_integers(g->arena, l.count);

@@ -1,6 +1,6 @@
-// copies.c: copies of trained parameters, in 16 bits or rounded to TF32, that persist across runs
-// like the parameters: `init` makes them, and the kernel that updates a parameter writes its copy,
-// too, so that no step begins with casts.
+// weight_copies.c: copies of trained parameters, in 16 bits or rounded to TF32, that persist across
+// runs like the parameters: `init` makes them, and the kernel that updates a parameter writes its
+// copy, too, so that no step begins with casts.
 #include "pass.h"
 
 // Is n an output or a new value of a state? Then its entry computes it.
@@ -64,7 +64,7 @@ static void update_with(Graph *g, Node *copy) {
 }
 
 // Needs: memory orders; entries that share only sources and fixed values.
-Graph *copies_follow(Graph *g) {
+Graph *weight_copies_follow(Graph *g) {
   g = graph_rebuild(g, rewrite, g);
   for (int i = 0, count = g->nnodes; i < count; i++)
     if (g->nodes[i]->follows && g->nodes[i]->uses) update_with(g, g->nodes[i]);

@@ -1,4 +1,4 @@
-// simp_grids.c: rules about scores reshaped to a grid: rows or keys as two or more dimensions, as
+// simp_bias_2d.c: rules about scores reshaped to a grid: rows or keys as two or more dimensions, as
 // for 2-D biases of images and softmax over two axes. Maps and reductions of the grid are computed
 // in the matmul's shape, with rows and keys as one dimension each; values that vary along only a
 // part of such a dimension are expanded along the rest. attend.c matches that shape.

@@ -1,5 +1,5 @@
-// bundle.c: small independent kernels share one launch (multi-tensor launch); each part keeps its
-// own domain. Maps whose launch overhead is a large part of their time: those that read only
+// multi_launch.c: small independent kernels share one launch (multi-tensor launch); each part keeps
+// its own domain. Maps whose launch overhead is a large part of their time: those that read only
 // sources run first, those whose results no kernel of the entry reads (parameter updates) run last,
 // and those that read the results of one kernel (rotary embeddings of q and k) run after it. Also
 // full reductions that one kernel reads together, such as the norm of all gradients.
@@ -32,7 +32,7 @@ static bool writes_states(const Graph *g, const Group *k) {
 }
 
 // Does one of them update a state that the other reads? Blocks of one launch are not ordered.
-bool bundle_in_the_way(const Group *a, const Group *b) {
+bool multi_launch_in_the_way(const Group *a, const Group *b) {
   const Graph *g = a->graph;
   for (int i = 0; i < g->nupdates; i++) {
     const Group *by = g->updates[i].value->group, *other = by == a ? b : a;
@@ -111,7 +111,7 @@ static bool add_apart(Parts *p, Group *k) {
   bool apart = has_room(p, k);
   for (int i = 0; i < p->count && apart; i++) {
     Group *part = p->group[i];
-    apart = part != k && !bundle_in_the_way(part, k) && !fuse_reaches(part, k) &&
+    apart = part != k && !multi_launch_in_the_way(part, k) && !fuse_reaches(part, k) &&
             !fuse_reaches(k, part);
   }
   if (apart) add_part(p, k);
@@ -126,7 +126,8 @@ static void bundle(Graph *g, End end, int entry) {
     group_borders(k);
     if (!fits(k, end, entry)) continue;
     bool apart = true;
-    for (int j = 0; j < parts.count && apart; j++) apart = !bundle_in_the_way(parts.group[j], k);
+    for (int j = 0; j < parts.count && apart; j++)
+      apart = !multi_launch_in_the_way(parts.group[j], k);
     if (!apart) continue;
     if (!has_room(&parts, k)) {
       if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
@@ -177,7 +178,7 @@ static bool reads_several(const Group *reader) {
   return count >= kLeastParts;
 }
 
-bool bundle_shares(const Group *k) {
+bool multi_launch_shares(const Group *k) {
   if (!bundle_reduction(k)) return false;
   for (int i = 0; i < k->noutputs; i++) {
     int count;
@@ -246,7 +247,7 @@ static bool is_in_the_way(const Group *k) {
 }
 
 static const char *why_alone(Group *k) {
-  if (bundle_shares(k)) // although its reader reads several such reductions
+  if (multi_launch_shares(k)) // although its reader reads several such reductions
     return "the reductions read together with it differ in kind, or one depends on another";
   if (!is_small_map(k, k->anchor->entry)) return NULL;
   if (is_in_the_way(k))
@@ -263,7 +264,7 @@ static void note_alone(const Graph *g) {
   }
 }
 
-void bundle_groups(Graph *g) {
+void multi_launch_groups(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
     if (!k || k->nodes[0] != g->nodes[i] || k->fixed || k->nparts) continue;

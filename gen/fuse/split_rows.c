@@ -1,5 +1,5 @@
-// many.c: reduce each row in one block (strided rows: some neighbouring rows per block), or split
-// rows over several blocks?
+// split_rows.c: reduce each row in one block (strided rows: some neighbouring rows per block), or
+// split rows over several blocks?
 //
 // One block reads a row once (twice if it does not fit in registers) and keeps it in registers for
 // later sweeps and maps. The split version needs a kernel per sweep and one for the maps after
@@ -75,7 +75,7 @@ static void add_inputs(Group *k, const Node *n) {
   }
 }
 
-enum { kMostLarge = 2, kMostAsked = 48 }; // as in chain.c
+enum { kMostLarge = 2, kMostAsked = 48 };   // as in remat.c
 typedef struct Large {                      // stored values from which a node is computed
   const Node *node[kMostLarge];
   int count, asked;
@@ -95,7 +95,7 @@ static bool find_large(const Part *p, const Node *n, Large *large) {
     large->node[large->count++] = n;
     return true;
   }
-  bool again = n->op->cls == OpMove || chain_is_cheap(p->rows->graph->c->options.arch, n);
+  bool again = n->op->cls == OpMove || remat_is_cheap(p->rows->graph->c->options.arch, n);
   for (int i = 0; i < n->nin && again; i++) again = find_large(p, n->in[i], large);
   return again;
 }
@@ -247,7 +247,7 @@ static bool choose(Group *rows) {
   return cheaper;
 }
 
-bool many_choose(Graph *g, Graph *grouped) {
+bool split_rows_choose(Graph *g, Graph *grouped) {
   bool any = false;
   for (int i = 0; i < grouped->ngroups; i++) {
     Group *k = grouped->groups[i];

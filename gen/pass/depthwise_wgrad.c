@@ -1,7 +1,7 @@
-// taps.c: the filter gradient of a depthwise convolution is not a matmul, since each channel has
-// only a few taps. Each tap is the sum, over images and positions, of the output gradient times the
-// shifted input; these are reductions of the same elements, several of which share a kernel
-// (sibling.c).
+// depthwise_wgrad.c: the filter gradient of a depthwise convolution is not a matmul, since each
+// channel has only a few taps. Each tap is the sum, over images and positions, of the output
+// gradient times the shifted input; these are reductions of the same elements, several of which
+// share a kernel (horizontal.c).
 #include "pass.h"
 
 #include <string.h>
@@ -15,7 +15,8 @@ static bool is_gradient(const Graph *g, const Node *n) {
          gain_taps(g->c->options.arch, n);
 }
 
-// A private move of the reader, marked late: the kernel of its input does not compute it (late.c).
+// A private move of the reader, marked late: the kernel of its input does not compute it
+// (remat_late.c).
 static Node *moved(Graph *to, const char *op, Node *x, const Attr *attr, Type type) {
   Node *n = graph_add(to, op_need(to->c, op), 1, &x, attr, x);
   n->type = type;
@@ -148,7 +149,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 
 // Needs: dtypes and memory orders. Produces a graph without filter gradients of depthwise
 // convolutions.
-Graph *taps_make(Graph *g) {
+Graph *depthwise_wgrad_make(Graph *g) {
   bool any = false;
   for (int i = 0; i < g->nnodes; i++) any = any || is_gradient(g, g->nodes[i]);
   if (!any) return g;

@@ -1,5 +1,6 @@
-// emit_span.c: mask classification of key tiles as device code: interval arithmetic over a score's
-// conditions (lib/span.cuh) decides which tiles are masked for all rows of the block, or plain.
+// emit_masking.c: mask classification of key tiles as device code: interval arithmetic over a
+// score's conditions (lib/span.cuh) decides which tiles are masked for all rows of the block, or
+// plain.
 #include "emit.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-// place.c: a concat needs no kernel if the kernels that compute its parts can write them in place.
-// Its tensor then has several writers; each part is a range of it (Node.parent, Node.begin). A part
-// may itself be a concat, may share the first parts of another concat, and may be a reshape of the
-// stored value; readers of that value, such as the next step of a recurrent layer, then read it in
-// place.
+// concat_in_place.c: a concat needs no kernel if the kernels that compute its parts can write them
+// in place. Its tensor then has several writers; each part is a range of it (Node.parent,
+// Node.begin). A part may itself be a concat, may share the first parts of another concat, and may
+// be a reshape of the stored value; readers of that value, such as the next step of a recurrent
+// layer, then read it in place.
 #include "fuse.h"
 
 #include <string.h>
@@ -163,7 +163,7 @@ static bool all_placeable(const Graph *g, const Node *concat) {
 }
 
 // Are several parts single numbers, each reduced by a separate kernel? One launch can compute them
-// for a kernel that reads all (bundle.c).
+// for a kernel that reads all (multi_launch.c).
 static bool is_for_bundle(const Node *concat) {
   const Group *first = NULL;
   bool several = false;

@@ -1,8 +1,8 @@
-// beside.c: merges contractions with the same left operand into one, with concatenated right
+// merge_gemms.c: merges contractions with the same left operand into one, with concatenated right
 // operands (which must be fixed, because init concatenates them): the operand is read once, and one
 // launch fills the GPU better than several. Readers get slices of the result, which the kernel
 // stores as separate outputs (tail.c). If each contraction has a bias, the biases are concatenated
-// and added before slicing, so that only moves are between the result and its readers, as twins.c
+// and added before slicing, so that only moves are between the result and its readers, as rotary.c
 // requires.
 #include "pass.h"
 
@@ -246,7 +246,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return part_of(to, s, all->sum, node->in[0], node);
 }
 
-Graph *beside_join(Graph *g) {
+Graph *merge_gemms_join(Graph *g) {
   graph_count_uses(g);
   Beside s = {g, base_alloc((size_t)g->nnodes, sizeof *s.of)};
   Graph *made = g;

@@ -1,4 +1,4 @@
-// vector.c: matrix-vector products (batched, too), dot products, many pairs of small matrices, and
+// gemv.c: matrix-vector products (batched, too), dot products, many pairs of small matrices, and
 // 1 x 1 convolutions with one output channel. Each matrix element is used once or a few times, so
 // that an mma tile would be empty except for a row or a corner. They are rewritten as a
 // multiplication and a sum over k, in the matrix's memory order; if k is 1, without the sum.
@@ -99,7 +99,7 @@ static bool is_one_filter(const Node *n) {
 
 // Such a convolution is a sum over channels, its data gradient no sum, its filter gradient a sum
 // over pixels, in any memory order. Returns n itself if it is none of these.
-Node *vector_filter(Graph *to, Node *n) {
+Node *gemv_filter(Graph *to, Node *n) {
   if (n->op->form == FormMatmul || !is_one_filter(n)) return n;
   bool image = n->op->form == FormConvData, filter = n->op->form == FormConvFilter;
   Node *x = n->in[filter ? 1 : 0], *products = multiply(to, n, n->in[0], n->in[1]);
@@ -109,7 +109,7 @@ Node *vector_filter(Graph *to, Node *n) {
 }
 
 // The replacement of contraction n, whose operands may have any order, or n itself.
-Node *vector_product(Graph *to, Node *n) {
+Node *gemv_product(Graph *to, Node *n) {
   if (n->op->form != FormMatmul) return n;
   Node *x = n->in[0], *w = n->in[1];
   int rx = x->type.rank, rank = n->type.rank;

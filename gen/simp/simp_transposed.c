@@ -1,6 +1,6 @@
-// simp_turned.c: rules about transposed scores: dimensions in another order than the matmul's, such
-// as (B, N, M, H), or softmax along columns. Softmax and maps are computed in the matmul's order,
-// and the result is permuted.
+// simp_transposed.c: rules about transposed scores: dimensions in another order than the matmul's,
+// such as (B, N, M, H), or softmax along columns. Softmax and maps are computed in the matmul's
+// order, and the result is permuted.
 #include "simp.h"
 
 #include <string.h>
@@ -156,7 +156,7 @@ static Node *moved(Graph *to, Node *n, const Order *order) {
 // softmax(permute(scores)) = permute(softmax(scores)), along rows or columns; maps of permuted
 // softmax results are permuted maps; scores that are only read transposed become a transposed
 // matmul.
-Node *scores_turned(Graph *to, Node *n) {
+Node *scores_transposed(Graph *to, Node *n) {
   int last = n->type.rank - 1, left = kMostDeep;
   if (last < 2) return NULL;
   if (n->op->cls == OpReduce && is_of_softmax(n)) {

@@ -1,7 +1,8 @@
-// sched_first.c: GEMM kernels with a fused normalisation prologue, for norms whose statistics no
-// preceding product can compute (norms.c), such as that of the model's input. All blocks compute
-// the rows, job by job, store them as the separate kernel would, and wait for all (lib/first.cuh):
-// this saves a launch and costs the wait, during which each block loads its first right operand.
+// sched_prologue.c: GEMM kernels with a fused normalisation prologue, for norms whose statistics no
+// preceding product can compute (fold_norms.c), such as that of the model's input. All blocks
+// compute the rows, job by job, store them as the separate kernel would, and wait for all
+// (lib/first.cuh): this saves a launch and costs the wait, during which each block loads its first
+// right operand.
 //
 // Fusion is decided after tiles are chosen, since the cost depends on them. The rows' group
 // remains, with its own nodes and a tile for the product's threads, as Group.first of the product.
@@ -179,7 +180,7 @@ static void join_first(Group *product, const Arch *arch) {
   join(product, rows);
 }
 
-void sched_first(Compiler *c) {
+void sched_prologue(Compiler *c) {
   Graph *g = c->graph;
   int count = 0;
   if (!options_fused(&c->options) || c->options.apart) return;

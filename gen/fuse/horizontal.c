@@ -1,6 +1,6 @@
-// sibling.c: groups that read one value and run over the same elements become one kernel: maps with
-// maps, with rows, reductions with reductions. A reduction and an elementwise kernel over the same
-// elements merge if that is modelled faster: the maps' results are then stored as elements are
+// horizontal.c: groups that read one value and run over the same elements become one kernel: maps
+// with maps, with rows, reductions with reductions. A reduction and an elementwise kernel over the
+// same elements merge if that is modelled faster: the maps' results are then stored as elements are
 // reduced.
 #include "fuse.h"
 
@@ -66,7 +66,7 @@ static bool may_store(const Group *reduce, const Group *maps) {
   if (!reads_by_element(reduce, maps) || reads_elsewhere(maps)) return false;
   if (!maps->tm->fusion->maps || maps->nparts) return false;
   // state updates must stay in place
-  if (updates(maps) || bundle_in_the_way(reduce, maps)) return false;
+  if (updates(maps) || multi_launch_in_the_way(reduce, maps)) return false;
   for (int i = 0; i < maps->noutputs; i++)
     if (!is_by_element(maps, maps->outputs[i], in)) return false;
   return maps->noutputs && type_count(in) > type_count(&reduce->anchor->type);
@@ -129,7 +129,8 @@ static bool makes_again(const Group *k) {
 // a map?
 static bool has_others(const Group *a, const Group *b) {
   const Arch *arch = a->graph->c->options.arch;
-  return gain_is_small(arch, a) && gain_is_small(arch, b) && bundle_shares(a) != bundle_shares(b);
+  return gain_is_small(arch, a) && gain_is_small(arch, b) &&
+         multi_launch_shares(a) != multi_launch_shares(b);
 }
 
 static void absorb(Graph *g, Group *to, Group *from) {
@@ -249,21 +250,21 @@ static void join_all(Graph *g, bool mixed) {
   }
 }
 
-void sibling_join(Graph *g) {
+void horizontal_join(Graph *g) {
   join_all(g, false);
 }
 
-void sibling_join_stored(Graph *g) {
+void horizontal_join_stored(Graph *g) {
   join_all(g, true);
 }
 
 // Does it compute only single numbers, such as a loss or a metric, in a few launches' time?
 static bool makes_numbers(const Group *k) {
   return k->tm->fusion->sweeps && !k->fixed && !k->nparts && type_count(&k->anchor->type) == 1 &&
-         gain_is_small(k->graph->c->options.arch, k) && !makes_again(k) && !bundle_shares(k);
+         gain_is_small(k->graph->c->options.arch, k) && !makes_again(k) && !multi_launch_shares(k);
 }
 
-void sibling_join_numbers(Graph *g) {
+void horizontal_join_numbers(Graph *g) {
   enum { kMostGroups = 64 }; // all pairs are tried
   Group *found[kMostGroups];
   int count = 0;
@@ -276,7 +277,7 @@ void sibling_join_numbers(Graph *g) {
   for (int a = 0; a < count; a++)
     for (int b = a + 1; b < count; b++) {
       bool whole = found[a]->nnodes && found[b]->nnodes && !legal_size(found[a], found[b]);
-      if (!whole || bundle_in_the_way(found[a], found[b])) continue;
+      if (!whole || multi_launch_in_the_way(found[a], found[b])) continue;
       if (legal_siblings(found[a], found[b])) continue;
       fuse_absorb(g, found[a], found[b]);
       group_borders(found[a]);

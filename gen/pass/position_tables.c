@@ -1,10 +1,10 @@
-// tables.c: maps of positions and fixed values, such as the angles of rotary embeddings, become
-// tables computed by `init`, if recomputing them for each reader's element costs more than reading
-// (gain_of_table); of an expression, the largest such part. A table must not exceed the size of all
-// parameters and inputs: a map of pairs of positions, such as attention masks, stays a map. So do
-// random values, integers and conditions, which are cheap, and from which attention classifies its
-// tiles. Like all fixed values a table is fp32, except for operands of contractions, which have the
-// operand dtype.
+// position_tables.c: maps of positions and fixed values, such as the angles of rotary embeddings,
+// become tables computed by `init`, if recomputing them for each reader's element costs more than
+// reading (gain_of_table); of an expression, the largest such part. A table must not exceed the
+// size of all parameters and inputs: a map of pairs of positions, such as attention masks, stays a
+// map. So do random values, integers and conditions, which are cheap, and from which attention
+// classifies its tiles. Like all fixed values a table is fp32, except for operands of contractions,
+// which have the operand dtype.
 #include "pass.h"
 
 typedef struct Tables { // arrays by node id
@@ -105,7 +105,7 @@ static Node *rewrite(Graph *to, Node *n, Node **in) {
   return copy;
 }
 
-Graph *tables_make(Graph *g) {
+Graph *position_tables_make(Graph *g) {
   size_t count = (size_t)g->nnodes + 1;
   Tables t = {.placed = arena_alloc(g->arena, sizeof(bool) * count),
               .work = arena_alloc(g->arena, sizeof(double) * count),

@@ -1,5 +1,5 @@
-// share.c: fixed values computed alike for several entries, such as weights times a norm's scale,
-// are computed once by `init` and stored once. Only whole expressions: equal parts of one
+// share_fixed.c: fixed values computed alike for several entries, such as weights times a norm's
+// scale, are computed once by `init` and stored once. Only whole expressions: equal parts of one
 // expression may exist several times, each for a separate kernel.
 #include "pass.h"
 

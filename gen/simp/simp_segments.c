@@ -1,4 +1,4 @@
-// simp_memories.c: rules about attention over several key/value segments under one softmax (prefix
+// simp_segments.c: rules about attention over several key/value segments under one softmax (prefix
 // tokens, learned keys, a previous segment): softmax(concat(q k1^T, q k2^T)). Probabilities are
 // read whole, by concatenated values, or part by part:
 //
@@ -26,7 +26,7 @@ static Node *product_of(const Node *x) {
   return x->type.rank > 2 ? (Node *)reshape_product(x, NULL, &left) : NULL;
 }
 
-bool memories_beside(const Node *n) {
+bool segments_beside(const Node *n) {
   const Node *first = NULL;
   int products = 0;
   bool scores = false;
@@ -54,7 +54,7 @@ bool memories_beside(const Node *n) {
 static void look(const Node *x, const Node **found, bool *others, int *left) {
   if (--*left < 0) *others = true;
   if (*left < 0 || x == *found) return;
-  if (!*found && memories_beside(x))
+  if (!*found && segments_beside(x))
     *found = x;
   else if (node_is_move(x, MoveConcat) || node_is_move(x, MovePad) || x->op->cls == OpContract)
     *others = true;
@@ -62,7 +62,7 @@ static void look(const Node *x, const Node **found, bool *others, int *left) {
     if (type_same_shape(&x->in[i]->type, &x->type)) look(x->in[i], found, others, left);
 }
 
-bool memories_weigh(const Node *x) {
+bool segments_weigh(const Node *x) {
   const Node *found = NULL;
   bool others = false;
   int left = kMostSearched;
@@ -77,10 +77,10 @@ static Node *sliced_weights(const Node *x) {
   if (!node_is_move(x, MoveSlice)) return NULL;
   for (int d = 0; d < last_of(x); d++)
     if (x->type.dim[d] != x->in[0]->type.dim[d]) return NULL;
-  return memories_weigh(x->in[0]) ? x->in[0] : NULL;
+  return segments_weigh(x->in[0]) ? x->in[0] : NULL;
 }
 
-Node *memories_whole(Graph *to, Node *n) {
+Node *segments_whole(Graph *to, Node *n) {
   if (n->op->cls != OpContract || !n->op->maps->leading || to->c->options.no_flash) return NULL;
   bool turned = reshape_turns(n->in[0]);
   const Node *x = turned ? n->in[0]->in[0] : n->in[0];
@@ -131,7 +131,7 @@ static Node *addend(Node *x, const Node *factor) {
   return p && p->op->cls == OpContract && p->op->maps->leading && p->uses == 1 ? p : NULL;
 }
 
-Node *memories_summed(Graph *to, Node *n) {
+Node *segments_summed(Graph *to, Node *n) {
   if (n->nin != 2 || n->op->cls != OpMap || !(n->op->flags & FlagAdd) || to->c->options.no_flash)
     return NULL;
   const Node *x = n->in[0];
@@ -139,7 +139,7 @@ Node *memories_summed(Graph *to, Node *n) {
   Node *factor = scaled ? x->in[1] : NULL;
   Node *a = addend(n->in[0], factor), *b = addend(n->in[1], factor);
   if (!a || !b || a->op != b->op || a->in[0] != b->in[0] || a->precision != b->precision ||
-      !type_same_shape(&a->type, &b->type) || !memories_weigh(a->in[0]))
+      !type_same_shape(&a->type, &b->type) || !segments_weigh(a->in[0]))
     return NULL;
   Node *in[2] = {with_batches(to, a->in[1], b->in[1]), with_batches(to, b->in[1], a->in[1])};
   in[1] = simp_make(to, n->op, 2, in, &n->attr, a->in[1]);
@@ -255,8 +255,8 @@ static Node *product_padded(Graph *to, Node *n) {
   return simp_make(to, p->op, 2, in, &p->attr, p);
 }
 
-Node *memories_joined(Graph *to, Node *n) {
-  if (!memories_beside(n)) return product_padded(to, n);
+Node *segments_joined(Graph *to, Node *n) {
+  if (!segments_beside(n)) return product_padded(to, n);
   Join j = {.to = to, .all = n, .left = kMostSearched};
   for (int i = 0; i < n->nin; i++) {
     j.own[i] = product_of(n->in[i]);

@@ -1,5 +1,5 @@
-// attend_text.c: template parameters shared by attention forward and backward kernels: rows of q, k
-// and v, tiles, products and conditions of scores.
+// emit_attend_common.c: template parameters shared by attention forward and backward kernels: rows
+// of q, k and v, tiles, products and conditions of scores.
 #include "attend_text.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// twins.c: rotary pairs: two slices of a contraction's moved result, of the same shape and in the
+// rotary.c: rotary pairs: two slices of a contraction's moved result, of the same shape and in the
 // same row, that maps combine, as rotary embeddings combine the halves of a head. If a tile holds
 // whole runs of columns with both slices, the thread that has an element of one reads that of the
 // other from the tile, and the maps need no separate kernel. A third slice may be the rest of the
@@ -139,7 +139,7 @@ static void store_the_rest(const Graph *g, const Group *k, const Node *made) {
     n->late = false;
 }
 
-void twins_find(Graph *g, Group *k) {
+void rotary_find(Graph *g, Group *k) {
   Node *made = tail_mapped(k);
   Maps maps = maps_of(k->anchor, 0);
   int count, d = maps_dim(&maps, MapOut, AxisN);

@@ -1,6 +1,6 @@
-// late.c: values that several kernels derive from one large value, its root, as backward kernels do
-// from activations. A cheap map of a root is recomputed by each map of a later kernel that also
-// reads other large values, if
+// remat_late.c: values that several kernels derive from one large value, its root, as backward
+// kernels do from activations. A cheap map of a root is recomputed by each map of a later kernel
+// that also reads other large values, if
 // - the root is in memory anyway, or
 // - two or more such maps would otherwise have to be stored: the root is stored instead; or
 // - the map reads a conversion to more bytes: the unconverted value is read instead.
@@ -28,7 +28,7 @@ static bool pays_again(const Arch *arch, const Node *n, double work) {
 }
 
 static bool is_cheap(const Arch *arch, const Node *n) {
-  return chain_may_copy(n) && pays_again(arch, n, n->op->flops);
+  return remat_may_copy(n) && pays_again(arch, n, n->op->flops);
 }
 
 static bool stays(const Late *c, const Node *n) {
@@ -40,7 +40,7 @@ static void find_level(Late *c, const Node *n) {
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
     if (c->level[in->id] > level) level = c->level[in->id];
-    if ((own || chain_is_large(in, n)) && c->beside[in->id] > beside) beside = c->beside[in->id];
+    if ((own || remat_is_large(in, n)) && c->beside[in->id] > beside) beside = c->beside[in->id];
   }
   c->level[n->id] = level + own;
   c->beside[n->id] = beside + own;
@@ -63,7 +63,7 @@ static void find_root(Late *c, const Arch *arch, const Node *n) {
   double work = n->op->flops;
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
-    if (!chain_is_large(in, n) || node_is_computed(in)) continue;
+    if (!remat_is_large(in, n) || node_is_computed(in)) continue;
     const Node *from = c->root[in->id];
     if (from && root && from != root) return;
     if (from) root = from;
@@ -102,12 +102,12 @@ static void find_latest(Late *c, const Node *n) {
   const Node *latest = NULL;
   for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
     const Node *from = c->latest[n->in[i]->id];
-    if (chain_is_large(n->in[i], n) && (!latest || from->id > latest->id)) latest = from;
+    if (remat_is_large(n->in[i], n) && (!latest || from->id > latest->id)) latest = from;
   }
   c->latest[n->id] = latest ? latest : n;
 }
 
-bool late_sums_columns(const Late *c, const Node *n) {
+bool remat_late_sums_columns(const Late *c, const Node *n) {
   const Node *product = c->latest[n->id];
   bool waits = c->level[n->id] > c->level[product->id]; // it depends on a later kernel, too
   if (product->op->cls != OpContract || waits) return false;
@@ -125,23 +125,23 @@ static bool widens(const Node *n) {
          type_bytes(&n->in[0]->type) < type_bytes(&n->type);
 }
 
-bool late_wants(const Late *c, const Node *map, const Node *n) {
+bool remat_late_wants(const Late *c, const Node *map, const Node *n) {
   return is_cut(c, map, n) && (is_kept(c, c->root[n->id]) || widens(n));
 }
 
-Node *late_copy(Graph *to, const Late *c, Node *old) {
+Node *remat_late_copy(Graph *to, const Late *c, Node *old) {
   Node *in[MaxInputs];
   if (c->root[old->id] == old) return old->subst;
   for (int i = 0; i < old->nin; i++)
-    in[i] = chain_is_large(old->in[i], old) && is_kept(c, c->root[old->id])
-                ? late_copy(to, c, old->in[i])
+    in[i] = remat_is_large(old->in[i], old) && is_kept(c, c->root[old->id])
+                ? remat_late_copy(to, c, old->in[i])
                 : old->in[i]->subst;
-  Node *copy = chain_copy(to, old, in);
+  Node *copy = remat_copy(to, old, in);
   copy->late = true;
   return copy;
 }
 
-Late *late_begin(const Graph *g, bool *stored) {
+Late *remat_late_begin(const Graph *g, bool *stored) {
   size_t count = (size_t)g->nnodes + 1;
   Late *c = arena_alloc(g->arena, sizeof *c);
   *c = (Late){.stored = stored,
@@ -170,13 +170,13 @@ static void note_epilogues(Late *c, const Graph *g) {
       const Node *product = c->latest[n->id];
       bool own = product->op->cls == OpContract && c->level[n->id] == c->level[product->id];
       bool later = own && n->op->cls == OpMap && c->level[m->id] > c->level[n->id];
-      stored[n->id] = stored[n->id] || (later && !late_wants(c, m, n));
+      stored[n->id] = stored[n->id] || (later && !remat_late_wants(c, m, n));
     }
   }
   for (int i = 0; i < g->nnodes; i++) c->stored[i] = c->stored[i] || stored[i];
 }
 
-void late_find(Late *c, const Graph *g) {
+void remat_late_find(Late *c, const Graph *g) {
   const Arch *arch = g->c->options.arch;
   for (int i = 0; i < g->nnodes; i++) note_read_later(c, arch, g->nodes[i]);
   for (int i = 0; i < g->nnodes; i++) find_root(c, arch, g->nodes[i]);

@@ -1,4 +1,4 @@
-// norms.c: a contraction whose left operand is a norm of rows, (x - m) r g + b, of another
+// fold_norms.c: a contraction whose left operand is a norm of rows, (x - m) r g + b, of another
 // contraction's result x. It multiplies x itself by weights into which g is folded, and the norm is
 // applied afterwards:
 //   ((x - m) r g + b) w = r (x w') + (b w summed over k),   w' = g w minus its mean over k
@@ -349,7 +349,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return same;
 }
 
-Graph *norms_follow(Graph *g) {
+Graph *fold_norms(Graph *g) {
   graph_count_uses(g);
   size_t count = (size_t)g->nnodes + 1;
   Norms s = {arena_alloc(g->arena, sizeof *s.of * count),

@@ -1,11 +1,11 @@
-// chain.c: rematerialises cheap maps in each of their readers, so that their results need not be
+// remat.c: rematerialises cheap maps in each of their readers, so that their results need not be
 // stored:
 // - before a reduction whose row does not fit in registers, which reads its input more than once
 //   anyway; only if the inputs of the chain are in memory: sources, values with a reader that is
 //   not a map, maps (of gathers, for example) that another reduction needs and cannot compute
 // - maps computed only from positions and small values, such as the condition of a mask
 // - reshapes of sources, and of values that are expected to be in memory
-// - maps that late.c selects
+// - maps that remat_late.c selects
 #include "fuse.h"
 
 enum { kMostEnds = 2, kMostChain = 48 };
@@ -40,21 +40,21 @@ typedef struct Chains {
   int nknown, turn;
 } Chains;
 
-bool chain_is_large(const Node *n, const Node *beside) {
+bool remat_is_large(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 > type_count(&beside->type);
 }
 
 // A comparison with, for example, the row maximum is not repeated: recomputed from a rounded stored
 // value, an element might differ from what was reduced.
-bool chain_may_copy(const Node *n) {
+bool remat_may_copy(const Node *n) {
   return n->op->cls == OpMap && !n->fixed && n->op->typing != TypeDraw && !prec_compared(n);
 }
 
-bool chain_is_cheap(const Arch *arch, const Node *n) {
-  return chain_may_copy(n) && gain_again(arch, n);
+bool remat_is_cheap(const Arch *arch, const Node *n) {
+  return remat_may_copy(n) && gain_again(arch, n);
 }
 
-Node *chain_copy(Graph *to, Node *n, Node **in) {
+Node *remat_copy(Graph *to, Node *n, Node **in) {
   for (int i = 0; i < n->nin; i++) // an input used twice stays one node
     for (int j = 0; j < i; j++)
       if (n->in[j] == n->in[i]) in[i] = in[j];
@@ -81,9 +81,9 @@ static bool find_ends(const Arch *arch, const Node *n, const bool *stored, Ends 
   ends->within[ends->nwithin++] = n;
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
-    if (!chain_is_large(in, n) || is_end(ends, in) || node_is_computed(in)) continue;
+    if (!remat_is_large(in, n) || is_end(ends, in) || node_is_computed(in)) continue;
     int count = ends->count, nwithin = ends->nwithin;
-    bool cheap = chain_is_cheap(arch, in);
+    bool cheap = remat_is_cheap(arch, in);
     if (cheap && find_ends(arch, in, stored, ends)) continue;
     ends->count = count, ends->nwithin = nwithin;
     if (count == kMostEnds || !in_memory(in, stored) || (cheap && !ends->maps)) return false;
@@ -107,7 +107,7 @@ static int64_t ends_bytes(const Ends *ends) {
   return bytes;
 }
 
-bool chain_is_shape(const Node *n) {
+bool remat_is_shape(const Node *n) {
   return node_is_move(n, MoveReshape) && !n->fixed && view_same_memory(n) &&
          n->in[0]->op->cls == OpMap;
 }
@@ -130,10 +130,10 @@ static Made made_of(Graph *to, const Node *n) {
   const Arch *arch = to->c->options.arch;
   Made made = known_of(to, n)->made;
   if (made) return made;
-  made = chain_is_cheap(arch, n) || chain_is_shape(n) ? MadeFree : MadeOfMemory;
+  made = remat_is_cheap(arch, n) || remat_is_shape(n) ? MadeFree : MadeOfMemory;
   for (int i = 0; made != MadeOfMemory && i < n->nin; i++) {
     const Node *in = n->in[i];
-    if (node_is_computed(in) || !chain_is_large(in, n)) continue;
+    if (node_is_computed(in) || !remat_is_large(in, n)) continue;
     Made other = is_of_labels(arch, n, in) ? MadeOfLabels : made_of(to, in);
     if (other > made) made = other;
   }
@@ -155,7 +155,7 @@ static Node *own_free(Graph *to, Node *n) {
   }
   Node *in[MaxInputs];
   for (int i = 0; i < n->nin; i++) in[i] = is_view(n) ? n->in[i] : own_free(to, n->in[i]);
-  Node *copy = chain_copy(to, n, in);
+  Node *copy = remat_copy(to, n, in);
   *known_of(to, n) = (Known){known_of(to, n)->made, copy, c->turn};
   return copy;
 }
@@ -169,7 +169,7 @@ static Node *own_beside(Graph *to, Node *n) {
 // has other readers. Memoised per reader.
 static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
   const Chains *c = to->scratch;
-  if (!chain_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
+  if (!remat_is_cheap(to->c->options.arch, n) || is_end(ends, n)) return n;
   if (known_of(to, n)->turn == c->turn) {
     known_of(to, n)->copy->uses++;
     return known_of(to, n)->copy;
@@ -178,11 +178,11 @@ static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
   shared = shared || n->uses > 1;
   bool same = !shared;
   for (int i = 0; i < n->nin; i++) {
-    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], ends, shared)
+    in[i] = remat_is_large(n->in[i], n) ? own_chain(to, n->in[i], ends, shared)
                                         : own_beside(to, n->in[i]);
     same = same && in[i] == n->in[i];
   }
-  Node *own = same ? n : chain_copy(to, n, in);
+  Node *own = same ? n : remat_copy(to, n, in);
   own->late = ends->late;
   if (same) return n;
   *known_of(to, n) = (Known){known_of(to, n)->made, own, c->turn};
@@ -191,12 +191,12 @@ static Node *own_chain(Graph *to, Node *n, const Ends *ends, bool shared) {
 
 // Must n be in memory for `reader`? Not for a map, nor for a reduction that recomputes n.
 static bool wants_memory(const Arch *arch, const Node *reader, const Node *n) {
-  bool sums = reader->op->cls == OpReduce && !fuse_fits_row(reader) && chain_is_cheap(arch, n);
+  bool sums = reader->op->cls == OpReduce && !fuse_fits_row(reader) && remat_is_cheap(arch, n);
   return reader->op->cls != OpMap && !sums;
 }
 
-// Will a block probably hold the rows of reduction n, so that its elements are in registers? many.c
-// decides that later, from the graph built here.
+// Will a block probably hold the rows of reduction n, so that its elements are in registers?
+// split_rows.c decides that later, from the graph built here.
 static bool holds_across(const Node *n) {
   enum { kMostAcross = 2048 }; // elements of a strided row; a block has at least eight rows
   const Type *t = &n->in[0]->type;
@@ -210,7 +210,7 @@ static bool holds_across(const Node *n) {
 // Is `map` free given inputs `in`, and read only by maps? Those copy it together with its inputs.
 static bool is_copied(Graph *to, const Node *map, Node **in) {
   bool free = !((const Chains *)to->scratch)->stored[map->id];
-  free = free && chain_is_cheap(to->c->options.arch, map);
+  free = free && remat_is_cheap(to->c->options.arch, map);
   for (int i = 0; free && i < map->nin; i++) free = node_is_computed(in[i]) || is_free(to, in[i]);
   return free;
 }
@@ -223,14 +223,14 @@ static void own_inputs(Graph *to, const Node *map, Node **in) {
   c->turn++;
   for (int i = 0; i < map->nin; i++) {
     bool read = in[i]->uses > 1 || in[i]->op->cls == OpMap;
-    if (late_wants(c->late, map, map->in[i]))
-      in[i] = late_copy(to, c->late, map->in[i]);
+    if (remat_late_wants(c->late, map, map->in[i]))
+      in[i] = remat_late_copy(to, c->late, map->in[i]);
     else if (!copied && read && type_count(&in[i]->type) > 1)
       in[i] = own_free(to, in[i]);
   }
 }
 
-static Node *chain_for(Graph *to, const Node *reduction, Node *x, const Ends *ends) {
+static Node *remat_for(Graph *to, const Node *reduction, Node *x, const Ends *ends) {
   Chains *c = to->scratch;
   if (c->of == x && c->axes == reduction->attr.axes) {
     c->copy->uses += c->copy != x;
@@ -256,18 +256,18 @@ static Node *reduced_chain(Graph *to, const Node *reduction, Node *x) {
   const Arch *arch = to->c->options.arch;
   const Chains *c = to->scratch;
   const Node *old = reduction->in[0];
-  if (fuse_fits_row(reduction) || !chain_is_cheap(arch, x) || c->compared[old->id]) return NULL;
-  bool sums = late_sums_columns(c->late, old);
+  if (fuse_fits_row(reduction) || !remat_is_cheap(arch, x) || c->compared[old->id]) return NULL;
+  bool sums = remat_late_sums_columns(c->late, old);
   Ends ends = {.maps = !sums, .late = !sums};
   if (!find_ends(arch, x, NULL, &ends)) return NULL;
   if (c->read[old->id] && ends_bytes(&ends) > type_bytes(&x->type)) return NULL;
-  return chain_for(to, reduction, x, &ends);
+  return remat_for(to, reduction, x, &ends);
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Chains *chains = to->scratch;
   if (reads_view(chains, node)) {
-    in[0] = chain_copy(to, in[0], in[0]->in);
+    in[0] = remat_copy(to, in[0], in[0]->in);
     in[0]->late = true;
   }
   bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;
@@ -277,7 +277,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   }
   // a contraction reads its operands in place
   for (int i = 0; i < node->nin && node->op->cls == OpContract; i++)
-    if (in[i]->uses > 1 && is_view(in[i])) in[i] = chain_copy(to, in[i], in[i]->in);
+    if (in[i]->uses > 1 && is_view(in[i])) in[i] = remat_copy(to, in[i], in[i]->in);
   Node *own = node->op->cls == OpReduce ? reduced_chain(to, node, in[0]) : NULL;
   if (node->op->cls == OpMap) own_inputs(to, node, in);
   Node *n = graph_add(to, node->op, node->nin, own ? &own : in, &node->attr, node);
@@ -299,13 +299,13 @@ static void store_reduced(const Graph *g, Chains *c, const Late *late) {
   }
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (!reduced[n->id] || !chain_is_cheap(arch, n) || late_sums_columns(late, n)) continue;
+    if (!reduced[n->id] || !remat_is_cheap(arch, n) || remat_late_sums_columns(late, n)) continue;
     if (!find_ends(arch, n, c->stored, &(Ends){.maps = true}))
       c->stored[n->id] = c->whole[n->id] = true;
   }
 }
 
-Graph *chain_own(Graph *g) {
+Graph *remat_own(Graph *g) {
   size_t count = (size_t)g->nnodes + 1;
   Chains chains = {.stored = arena_alloc(g->arena, sizeof(bool) * count),
                    .whole = arena_alloc(g->arena, sizeof(bool) * count),
@@ -326,9 +326,9 @@ Graph *chain_own(Graph *g) {
     chains.stored[g->outputs[i].node->id] = chains.whole[g->outputs[i].node->id] = true;
   for (int i = 0; i < g->nupdates; i++)
     chains.stored[g->updates[i].value->id] = chains.whole[g->updates[i].value->id] = true;
-  Late *late = late_begin(g, chains.stored);
+  Late *late = remat_late_begin(g, chains.stored);
   store_reduced(g, &chains, late);
-  late_find(late, g);
+  remat_late_find(late, g);
   chains.late = late;
   return graph_copy(graph_rebuild(g, rewrite, &chains));
 }

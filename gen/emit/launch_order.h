@@ -1,7 +1,7 @@
-// lives.h: the launches of all entries, their use of the arena, and their dependences (launches.c);
-// input of the orders that lives.c computes.
-#ifndef NNGEN_LIVES_H
-#define NNGEN_LIVES_H
+// launch_order.h: the launches of all entries, their use of the arena, and their dependences
+// (launches.c); input of the orders that launch_order.c computes.
+#ifndef NNGEN_LAUNCH_ORDER_H
+#define NNGEN_LAUNCH_ORDER_H
 
 #include "emit.h"
 
