@@ -123,8 +123,7 @@ static void print_summary(const Run *r) {
          r->jit->cached, time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
   print_seeded(r);
-  report_names("of", r->cli->weights, "not in the model", r->filled.unused,
-               r->filled.nunused);
+  report_names("of", r->cli->weights, "not in the model", r->filled.unused, r->filled.nunused);
 }
 
 static const char *number_or_dash(int v) {
@@ -143,11 +142,11 @@ static const char *short_name(const Run *r, const PlanKernel *k) { // without th
 
 // Columns of text are as wide as their widest entry, within bounds.
 typedef struct Widths {
-  int name, ops, tile, launch;
+  int name, ops, template, tile, launch;
 } Widths;
 
-static const Widths kLeast = {.name = 24, .ops = 16, .tile = 16, .launch = 12};
-static const Widths kMost = {.name = 56, .ops = 32, .tile = 32, .launch = 24};
+static const Widths kLeast = {.name = 24, .ops = 16, .template = 12, .tile = 16, .launch = 12};
+static const Widths kMost = {.name = 56, .ops = 32, .template = 16, .tile = 32, .launch = 24};
 
 static const char *launch_text(const PlanKernel *k) {
   static char text[64];
@@ -176,6 +175,7 @@ static Widths widths_of(const Run *r) {
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     widen(&w.name, short_name(r, k), kMost.name);
     widen(&w.ops, k->ops, kMost.ops);
+    widen(&w.template, k->class_name, kMost.template);
     widen(&w.tile, k->tile, kMost.tile);
     widen(&w.launch, launch_text(k), kMost.launch);
   }
@@ -186,9 +186,9 @@ static void print_row(const Run *r, const Widths *w, int step, double total) {
   int index = r->entry->steps[step].kernel;
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
-  printf("%-*s %-*s %-12s %-*s %-*s %5s %5s %7s  %11s %9s", w->name,
+  printf("%-*s %-*s %-*s %-*s %-*s %5s %5s %7s  %11s %9s", w->name,
          text_fit(r->compiler.arena, short_name(r, k), w->name), w->ops,
-         text_fit(r->compiler.arena, k->ops, w->ops), k->class_name, w->tile,
+         text_fit(r->compiler.arena, k->ops, w->ops), w->template, k->class_name, w->tile,
          text_fit(r->compiler.arena, k->tile, w->tile), w->launch,
          text_fit(r->compiler.arena, launch_text(k), w->launch), number_or_dash(j->registers),
          number_or_dash(j->spill_bytes),
@@ -204,9 +204,9 @@ static void print_row(const Run *r, const Widths *w, int step, double total) {
 static void print_table(const Run *r) {
   const PlanEntry *e = r->entry;
   Widths w = widths_of(r);
-  printf("\n%-*s %-*s %-12s %-*s %-*s %5s %5s %7s  %11s %9s", w.name, "kernel", w.ops, "ops",
-         "template", w.tile, "tile", w.launch, "grid x block", "regs", "spill", "smem", "work",
-         "traffic");
+  printf("\n%-*s %-*s %-*s %-*s %-*s %5s %5s %7s  %11s %9s", w.name, "kernel", w.ops, "ops",
+         w.template, "template", w.tile, "tile", w.launch, "grid x block", "regs", "spill", "smem",
+         "work", "traffic");
   if (r->ms) printf(" %9s %6s", "time", "share");
   if (on_gpu(r)) printf(" %6s", "roof");
   if (r->checked) printf("  %s", "error");

@@ -55,8 +55,8 @@ void emit_sort(Emitter *e);
 void emit_scatter(Emitter *e);
 void emit_contract(Emitter *e);
 void emit_attend(Emitter *e);
-void emit_weigh(Emitter *e);
-void emit_sum_weights(Emitter *e); // emit_weigh.c
+void emit_attend_backward(Emitter *e);
+void emit_attend_bias(Emitter *e); // emit_attend_backward.c
 void emit_heads(Emitter *e);
 
 #include "product_text.h"

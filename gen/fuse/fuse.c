@@ -8,11 +8,12 @@
 //   position_tables.c         position tables that are expensive are computed once, by init
 //   depthwise_wgrad.c           filter gradients of depthwise convolutions become sums
 //   remat.c, remat_late.c  cheap maps are recomputed by each of their readers
-//   weigh_own.c      each contraction of attention's backward gets its own copy of the scores
-//   attend_own.c     attentions that share scores get a copy of the scores each
-// Then attend.c and weigh.c find attention and its backward (both contractions and what is between
-// them), and the table `steps` joins groups. split_rows.c decides which row reductions are split
-// over blocks; if any is, grouping is repeated. `unfused` merges only within one call of a layer.
+//   attend_backward_own.c      each contraction of attention's backward gets its own copy of the
+//   scores attend_own.c     attentions that share scores get a copy of the scores each
+// Then attend.c and attend_backward.c find attention and its backward (both contractions and what
+// is between them), and the table `steps` joins groups. split_rows.c decides which row reductions
+// are split over blocks; if any is, grouping is repeated. `unfused` merges only within one call of
+// a layer.
 #include "fuse.h"
 
 #include <assert.h>
@@ -380,7 +381,7 @@ static void begin_groups(Graph *g, Fuse *f) {
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
     if (!k || k->nnodes != 1 || f->one_call || g->c->options.no_flash) continue;
-    weigh_find(g, k);
+    attend_backward_find(g, k);
     if (!k->attention && k->tm->fusion->product) attend_find(g, k);
   }
 }
@@ -460,7 +461,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
 // Copies values that several kernels recompute, then groups.
 static Graph *copy_and_group(Compiler *c, Graph *g) {
   g = options_fused(&c->options) ? remat_own(g) : graph_copy(g);
-  if (options_flash(&c->options)) g = attend_own(weigh_own(g));
+  if (options_flash(&c->options)) g = attend_own(attend_backward_own(g));
   if (make_groups(c, g, false)) return g;
   g = graph_copy(g);
   if (!make_groups(c, g, true)) die("two kernels wait for each other");

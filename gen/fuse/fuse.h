@@ -65,7 +65,7 @@ extern const Fusion fusion_select;
 extern const Fusion fusion_sort;
 extern const Fusion fusion_scatter;
 extern const Fusion fusion_attend;
-extern const Fusion fusion_weigh;
+extern const Fusion fusion_attend_backward;
 extern const Fusion fusion_sums;
 extern const Fusion fusion_many;
 extern const Fusion fusion_heads;
@@ -125,7 +125,8 @@ const char *attend_joins(const Group *k, const Node *n); // why map n does not, 
 int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRank],
                  int64_t *offset, const Node **base);
 
-// ---- weigh.c, weigh_own.c, weigh_axes.c: attention backward -------------------------------------
+// ---- attend_backward.c, attend_backward_own.c, attend_backward_axes.c: attention backward
+// -------------------------------------
 
 typedef struct Weights {
   const Node *last; // the contraction, or sum, that reads W
@@ -137,18 +138,19 @@ typedef struct Weights {
   int visits;             // of the search for the exponential
 } Weights;
 
-Graph *weigh_own(Graph *g);
+Graph *attend_backward_own(Graph *g);
 // Makes k, a single contraction or sum, a group of attention's backward if it matches.
-void weigh_find(Graph *g, Group *k);
+void attend_backward_find(Graph *g, Group *k);
 // Does n match? `inner`: only through nodes marked inner.
-bool weigh_seek(Weights *w, const Arch *arch, const Node *n, bool inner);
+bool attend_backward_seek(Weights *w, const Arch *arch, const Node *n, bool inner);
 // A sum of W, or a copy of it, which stores W itself.
-bool weigh_is_sum(const Node *n);
+bool attend_backward_is_sum(const Node *n);
 // Does n vary along rows and along the summed dimension, as scores do?
-bool weigh_is_matrix(const Weights *w, const Maps *values, const Node *n);
-void weigh_apart(Attention *a, const Node *last, const Maps *values); // sets Attention.apart
-Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place);
-AxisRole weigh_role(const Attention *a, const Maps *values, int d);
+bool attend_backward_is_matrix(const Weights *w, const Maps *values, const Node *n);
+void attend_backward_apart(Attention *a, const Node *last,
+                           const Maps *values); // sets Attention.apart
+Maps attend_backward_sum_axes(const Node *sum, const Node *product, const int *place);
+AxisRole attend_backward_role(const Attention *a, const Maps *values, int d);
 
 // ---- tail.c, rotary.c
 // ----------------------------------------------------------------------------

@@ -243,7 +243,8 @@ static bool anchors_map(const Node *n) {
   return n->op->cls == OpMap || n->op->cls == OpMove;
 }
 
-static bool anchors_none(const Node *n) { // set by attend.c, weigh.c, multi_launch.c, heads.c
+static bool
+anchors_none(const Node *n) { // set by attend.c, attend_backward.c, multi_launch.c, heads.c
   (void)n;
   return false;
 }
@@ -297,11 +298,12 @@ const Fusion fusion_attend = {
     .takes = prologue_of_attention,
     .product = true,
     .anywhere = true};
-const Fusion fusion_weigh = {.anchors = anchors_none,
-                             .joins = {[OpMap] = map_joins, [OpMove] = move_joins_product},
-                             .takes = prologue_of_attention,
-                             .product = true,
-                             .anywhere = true};
+const Fusion fusion_attend_backward = {
+    .anchors = anchors_none,
+    .joins = {[OpMap] = map_joins, [OpMove] = move_joins_product},
+    .takes = prologue_of_attention,
+    .product = true,
+    .anywhere = true};
 const Fusion fusion_sums = {.anchors = anchors_none,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
                             .takes = prologue_of_attention,

@@ -129,7 +129,7 @@ static void join(Graph *g, Group *k, const Node *made, const Twins *t) {
 }
 
 // If only one reader of `made` is left outside, the contraction stores the result where the moves
-// of that reader lead, although weigh_own.c marked these moves late.
+// of that reader lead, although attend_backward_own.c marked these moves late.
 static void store_the_rest(const Graph *g, const Group *k, const Node *made) {
   int count, left = 0;
   Node **readers = fuse_readers(g, made, &count), *rest = NULL;

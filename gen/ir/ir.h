@@ -99,7 +99,7 @@ struct Node {
   bool operand; // operand of a contraction (simp.c)
   bool undone;  // permutation that its readers undo (simp_permuted.c)
   bool late;    // copy recomputed by each reader: not fused into producers (remat.c)
-  bool inner;   // private copy of attention scores (weigh_own.c)
+  bool inner;   // private copy of attention scores (attend_backward_own.c)
   bool again;   // forward value recomputed in the backward pass (recompute.c)
   bool foot;    // reduction at the end of a contraction's kernel (fold_norms.c)
   bool many;    // reduction split over several blocks per row (split_rows.c)

@@ -131,8 +131,8 @@ typedef struct Weighing {
 } Weighing;
 
 // out = W v. Forward (attend.c): W = exp(score - shift), then `step`, with score a map of q k^T.
-// Backward (weigh.c, nsteps -1): W is any map of inner contractions and per-row values in memory,
-// 0 where `score` is -inf; a sum of W has no v.
+// Backward (attend_backward.c, nsteps -1): W is any map of inner contractions and per-row values in
+// memory, 0 where `score` is -inf; a sum of W has no v.
 typedef struct Attention {
   Node *product[kMostScores]; // inner contractions: q k^T, dO v^T
   Node *score;

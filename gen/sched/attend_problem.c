@@ -72,7 +72,7 @@ static bool values_are_keys(const Attending *a, int i) {
 }
 
 // Multiplications by constants and the first subtraction of an exponent that cost no instruction:
-// with the factor log2(e) they are one multiply-add (emit_weigh.c, 16-bit operands).
+// with the factor log2(e) they are one multiply-add (emit_attend_backward.c, 16-bit operands).
 static int joined_issue(const Group *g) {
   const Attention *a = g->attention;
   int count = 0;
@@ -192,7 +192,7 @@ static void find_taken(const Group *g, Attending *a, const Node *n, bool *seen) 
 static Product sum_product(const Group *g) {
   const Attention *a = g->attention;
   Product p = {.phases = 1, .maps = arena_alloc(g->graph->arena, sizeof *p.maps)};
-  *p.maps = weigh_sum_axes(g->anchor, a->product[0], a->place);
+  *p.maps = attend_backward_sum_axes(g->anchor, a->product[0], a->place);
   p.size = (int)dtype_size(prec_operand(a->product[0]));
   p.m = maps_count(p.maps, AxisM), p.k = p.longest = maps_count(p.maps, AxisK);
   p.n = 0, p.batch = maps_count(p.maps, AxisBatch), p.whole = 1;

@@ -34,7 +34,7 @@ static const Tile tiles[] = {
 };
 
 // More tiles for backward kernels, which need more registers.
-static const Tile weigh_tiles[] = {
+static const Tile attend_backward_tiles[] = {
     {.unit = &unit_mma, .m = 64, .n = 32, .tm = 32},
     {.unit = &unit_mma, .m = 128, .n = 32, .tm = 32},
     {.unit = &unit_mma, .m = 64, .n = 16, .tm = 16},
@@ -42,7 +42,7 @@ static const Tile weigh_tiles[] = {
 
 static const int splits[] = {1, 2, 4, 8, 16, 32, 64, 128}; // of the keys
 
-enum { kMostList = LENGTH(tiles) * LENGTH(splits) + LENGTH(weigh_tiles) };
+enum { kMostList = LENGTH(tiles) * LENGTH(splits) + LENGTH(attend_backward_tiles) };
 
 static int lanes_of(const Group *g) {
   int lanes = g->ntails ? 8 : 1;
@@ -65,13 +65,13 @@ static int find_candidates(const Group *g, const Arch *arch, Tile *list, int mos
                            int *least) {
   Attending a = attend_problem(g);
   int kept = 0, lanes = lanes_of(g);
-  size_t ntiles = LENGTH(tiles) + (a.softmax ? 0 : LENGTH(weigh_tiles)),
+  size_t ntiles = LENGTH(tiles) + (a.softmax ? 0 : LENGTH(attend_backward_tiles)),
          nsplits = a.softmax ? LENGTH(splits)
                    : a.sums  ? 4
                              : 1;
   for (size_t i = 0; i < ntiles; i++)
     for (size_t s = 0; s < nsplits; s++) {
-      Tile t = i < LENGTH(tiles) ? tiles[i] : weigh_tiles[i - LENGTH(tiles)];
+      Tile t = i < LENGTH(tiles) ? tiles[i] : attend_backward_tiles[i - LENGTH(tiles)];
       if (!attend_unit_legal(&a, &t, arch)) break;
       t.stages = 2, t.splits = splits[s], t.lanes = lanes;
       t.threads = attend_warps(&t) * kWarp + attend_loaders(&a, &t).threads;

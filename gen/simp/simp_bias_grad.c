@@ -1,7 +1,7 @@
 // simp_bias_grad.c: gradients of biases of scores that are reshaped to a grid (2-D relative
 // positions): sums of probabilities (or their gradients) over part of the grid's row or key
 // dimensions. They become matmuls with a 0/1 membership matrix, which maps each key, or row, to its
-// sum: attention backward (weigh.c) computes these without storing the probabilities.
+// sum: attention backward (attend_backward.c) computes these without storing the probabilities.
 #include "simp.h"
 
 #include <string.h>

@@ -209,7 +209,7 @@ static Node *weights_turned(Graph *to, Node *n) {
 }
 
 // permute(a w) with rows innermost = permute'(w^T a^T), if w is computed from scores: the
-// probabilities become the left operand, as weigh.c requires.
+// probabilities become the left operand, as attend_backward.c requires.
 Node *weights_first(Graph *to, Node *n) {
   int rank = n->type.rank;
   if (reshape_batched(n)) return weights_turned(to, n);

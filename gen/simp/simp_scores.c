@@ -45,7 +45,8 @@ static bool is_normalised(const Node *x) {
 }
 
 // (a c) b = (a b) c, if c has one value per matrix. Not applied to constant weights (folded by
-// simp.c), to scores (weigh.c expects the factor there), or to probability sums (sum_inside).
+// simp.c), to scores (attend_backward.c expects the factor there), or to probability sums
+// (sum_inside).
 Node *scale_behind(Graph *to, Node *n) {
   if (!reshape_batched(n) || n->in[1]->fixed) return NULL;
   for (int i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-//@ -- masking.cu: finds the tiles of keys that are not fully masked: attend.cu, weigh.cu.
+//@ -- masking.cu: finds the tiles of keys that are not fully masked: attend.cu, attend_backward.cu.
 
   // Finds the tiles of keys that the block's rows see, by intervals of the mask's conditions.
 $(k.masking.decode)

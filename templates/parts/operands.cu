@@ -1,4 +1,4 @@
-//@ -- operands.cu: addresses of operand rows: attend.cu, weigh.cu, sum_weights.cu.
+//@ -- operands.cu: addresses of operand rows: attend.cu, attend_backward.cu, attend_bias.cu.
 //@ for i, o in ipairs(k.operands) do
 //@ local own = i < #k.operands or (k.shared or 0) == 0  -- else v shares the key operand's rows
 //@ if own and not o.computed and not o.box then

@@ -26,7 +26,7 @@ cut() {
   done
 }
 attends() { cut 1 $1 attend "${@:2}"; } # attends TILE DTYPE SETTINGS...
-weighs() { cut $1 $2 weigh "${@:3}"; }  # weighs COUNT TILE DTYPE SETTINGS...: with attention's own
+weighs() { cut $1 $2 attend_backward "${@:3}"; }  # weighs COUNT TILE DTYPE SETTINGS...: with attention's own
 # keeps TILE MODEL DTYPE SETTINGS...: in sm_90a's code, with this tile, no loop overwrites registers
 # that its products read again.
 keeps() {

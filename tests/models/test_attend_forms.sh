@@ -45,7 +45,7 @@ for form in $forms; do
 done
 differentiated() { # differentiated FORM ATTEND WEIGH PRODUCTS DTYPE: no more products of scores
   build/nngen $model --quiet --check --dtype $5 --set form=$1 gradients=true >"$work/log" &&
-    [ "$(grep -c ' attend  ' "$work/log")" = $2 ] && [ "$(grep -c ' weigh  ' "$work/log")" = $3 ] &&
+    [ "$(grep -c ' attend  ' "$work/log")" = $2 ] && [ "$(grep -c ' attend_backward ' "$work/log")" = $3 ] &&
     [ "$(grep -c ' contract  ' "$work/log")" = $4 ] || { cat "$work/log"; return 1; }
 }
 # Sums over parts of the weights, as derivatives of grid_bias, are products in 16 bits alone.

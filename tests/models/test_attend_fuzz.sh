@@ -22,9 +22,9 @@ differentiated() { # differentiated SEED DTYPE LEARNED: of one query there are n
     --set seed=$1 gradients=true learned=$3 >"$work/log" ||
     { [ $? = 1 ] && [ $2 != fp32 ] && near "$work/log"; } || { cat "$work/log"; return 1; }
   grep -qE "^output +dq \(.*, 1, [0-9]+\)" "$work/log" && return
-  [ "$(grep -c " weigh  " "$work/log")" = 3 ] && ! grep " contract " "$work/log" ||
+  [ "$(grep -c " attend_backward " "$work/log")" = 3 ] && ! grep " contract " "$work/log" ||
     { cat "$work/log"; echo "derivatives are not three kernels"; return 1; }
-  [ "$(grep -c "^output *d[0-9]" "$work/log")" = 0 ] || grep -q " sum_weights  " "$work/log" ||
+  [ "$(grep -c "^output *d[0-9]" "$work/log")" = 0 ] || grep -q " attend_bias " "$work/log" ||
     { cat "$work/log"; echo "no kernel sums weights"; return 1; }
 }
 for ((i = first; i < first + count; i++)); do

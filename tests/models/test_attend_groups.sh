@@ -73,6 +73,6 @@ if [ -x "$(command -v cuobjdump)" ] && [ "$NNGEN_DEVICE" = sim ]; then
   long && ok "queries and weights stay in registers from tile to tile" \
     keeps 128x128 attend bf16 form=causal D=128 W=128 N=300 M=300
   long && ok "loops of derivatives overwrite nothing that they read again" \
-    keeps 64x64 weigh bf16 case=plain D=64 W=64
+    keeps 64x64 attend_backward bf16 case=plain D=64 W=64
 else skip "queries stay in registers" "cuobjdump is missing, or the kernels run on a GPU"; fi
 tap_done

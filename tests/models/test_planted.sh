@@ -287,28 +287,28 @@ fault "attention by warp groups: copies are not handed to products" templates/li
 fault "attention by warp groups: a panel begins where another one is" templates/lib/attend.cuh \
   's/kPanels ? kPanelRows \* kPitch/kPanels ? kPanelRows * kPitch \/ 2/' \
   attends 64x64 fp16 B=1 H=1 G=1 form=plain N=64 M=70 D=80 W=80
-derived() { run tests/models/weigh.lua --dtype fp16 --set case=$1; }
+derived() { run tests/models/attend_backward.lua --dtype fp16 --set case=$1; }
 sound "no fault, no complaint about attention's derivatives" derived plain
 fault "attention's derivatives: keys past the last one count" \
-  templates/weigh.cu 's/scores, kKeys % kTileKeys, 0.f/scores, kTileKeys, 0.f/' derived low
+  templates/attend_backward.cu 's/scores, kKeys % kTileKeys, 0.f/scores, kTileKeys, 0.f/' derived low
 fault "attention's derivatives: powers to the base of e" \
-  templates/weigh.cu 's/kLog2e = 1.4426950408889634f/kLog2e = 1.f/' \
-  run tests/models/weigh.lua --set case=plain # fp32; in 16 bits it is in the score's scale
+  templates/attend_backward.cu 's/kLog2e = 1.4426950408889634f/kLog2e = 1.f/' \
+  run tests/models/attend_backward.lua --set case=plain # fp32; in 16 bits it is in the score's scale
 fault "attention's derivatives: a tile is overwritten while it is read" \
-  templates/weigh.cu 's/nn_sync();  \/\/ the tile is visible.*//' env NNGEN_SIM_CHECK=all build/nngen \
-  tests/models/weigh.lua --quiet --check --dtype fp16 --set case=plain N=200 M=200
-fault "attention's derivatives: rows begin a tile late" templates/weigh.cu \
+  templates/attend_backward.cu 's/nn_sync();  \/\/ the tile is visible.*//' env NNGEN_SIM_CHECK=all build/nngen \
+  tests/models/attend_backward.lua --quiet --check --dtype fp16 --set case=plain N=200 M=200
+fault "attention's derivatives: rows begin a tile late" templates/attend_backward.cu \
   's/const int m = m0 + row0, key = tile \* kTileKeys;/const int m = m0 + row0, key = tile * kTileKeys + 1;/' \
   derived lengths
 sound "no fault, no complaint about sums of weights" derived bias_keys
-fault "sums of weights: rows past the last one count" templates/sum_weights.cu \
+fault "sums of weights: rows past the last one count" templates/attend_bias.cu \
   's/kSumsRows ? kM - m0 : kTileM/kTileM/' derived bias_keys
-fault "sums of weights: keys past the last one count" templates/sum_weights.cu \
+fault "sums of weights: keys past the last one count" templates/attend_bias.cu \
   's/kSumsKeys ? kKeys - key0 : kTileKeys/kTileKeys/' derived scales
 fault "sums of weights: a tile is overwritten while it is read" \
-  templates/sum_weights.cu 's/nn_sync();  \/\/ the tile is visible.*//' derived bias
+  templates/attend_bias.cu 's/nn_sync();  \/\/ the tile is visible.*//' derived bias
 fault "sums of weights: the last step of a part is left out" \
-  templates/sum_weights.cu 's/step < end; stage/step < end - 1; stage/' derived bias
+  templates/attend_bias.cu 's/step < end; stage/step < end - 1; stage/' derived bias
 fault "sums of weights: a row of each tile is left out" templates/lib/attend_sums.cuh \
   's/for (int row = 0; row < kRows/for (int row = 1; row < kRows/' derived bias_keys
 norms() { run tests/models/fusion.lua --set case=norms; }

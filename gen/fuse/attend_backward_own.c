@@ -1,5 +1,5 @@
-// weigh_own.c: contractions and sums of attention backward (weigh.c) get private copies of their
-// scores and operands' views, so that each kernel recomputes them.
+// attend_backward_own.c: contractions and sums of attention backward (attend_backward.c) get
+// private copies of their scores and operands' views, so that each kernel recomputes them.
 #include "fuse.h"
 
 // ---- private scores -----------------------------------------------------------------------------
@@ -148,9 +148,10 @@ static bool by_number(const Node *n) {
 static Node *own(Graph *to, Copies *c, Node *old) {
   bool product = false, factors = c->factors;
   for (int i = 0; i < c->w->a.nproducts; i++) product = product || c->w->a.product[i] == old;
-  bool map = old->op->cls == OpMap && weigh_is_matrix(c->w, c->values, old);
+  bool map = old->op->cls == OpMap && attend_backward_is_matrix(c->w, c->values, old);
   if (!product && !map)
-    return weigh_is_matrix(c->w, c->values, old) ? own_shape(to, old) : wide_row(to, c, old);
+    return attend_backward_is_matrix(c->w, c->values, old) ? own_shape(to, old)
+                                                           : wide_row(to, c, old);
   if (factors && by_number(old)) {
     c->factor *= old->in[1]->attr.value;
     return own(to, c, old->in[0]);
@@ -158,7 +159,7 @@ static Node *own(Graph *to, Copies *c, Node *old) {
   if (c->copy[old->id]) return c->copy[old->id];
   Node *in[MaxInputs], *divisor = map && old->op->flags & FlagDiv ? old->in[1] : NULL;
   bool of_rows = divisor && divisor->op->cls != OpSource && dtype_is_float(divisor->type.dtype) &&
-                 !weigh_is_matrix(c->w, c->values, divisor);
+                 !attend_backward_is_matrix(c->w, c->values, divisor);
   bool scores = c->scores;
   c->scores = scores || old == c->w->a.power;
   for (int i = 0; i < old->nin && !of_rows; i++) {
@@ -175,7 +176,7 @@ static Node *own_operand(Graph *to, Copies *c, Node *n) { // including its copie
   if (n == c->w->scaled) {
     Node *made = own_operand(to, c, n->in[0]);
     // dtype that the contraction reads
-    if (!weigh_is_sum(c->w->last)) made->type.dtype = n->type.dtype;
+    if (!attend_backward_is_sum(c->w->last)) made->type.dtype = n->type.dtype;
     return made;
   }
   Node *in = own_operand(to, c, n->in[0]);
@@ -192,7 +193,8 @@ static Node *same_node(Graph *to, Node *n, Node **in) {
 // it?
 static Node *own_root(Graph *to, Copies *c, const Weights *w, bool factors) {
   const Node *n = w->last;
-  Maps values = weigh_is_sum(n) ? weigh_sum_axes(n, w->a.product[0], w->a.place) : maps_of(n, 0);
+  Maps values = attend_backward_is_sum(n) ? attend_backward_sum_axes(n, w->a.product[0], w->a.place)
+                                          : maps_of(n, 0);
   c->w = w, c->values = &values;
   c->factors = factors, c->factor = 1;
   Node *made = own_operand(to, c, n->in[0]);
@@ -208,7 +210,7 @@ static Node *own_stored(Graph *to, Copies *c, Node *n) {
   copy.fixed = n->fixed;
   for (int i = 0; i < n->nin; i++) c->rooted[n->id] |= c->rooted[n->in[i]->id];
   if (!c->leaves[n->id] || c->rooted[n->id]) return NULL;
-  if (!weigh_seek(&w, to->c->options.arch, &copy, false) || w.root != n) return NULL;
+  if (!attend_backward_seek(&w, to->c->options.arch, &copy, false) || w.root != n) return NULL;
   c->rooted[n->id] = true;
   if (!gain_scores_again(to->c->options.arch, &copy, &w.a)) return NULL;
   Node *in = own_root(to, c, &w, false), *made = graph_add(to, copy.op, 1, &in, NULL, n);
@@ -226,8 +228,8 @@ static Node *own_weights(Graph *to, Node *n, Node **in) {
   const Arch *arch = to->c->options.arch;
   Node *stored = n->op->cls == OpMap ? own_stored(to, c, n) : NULL;
   if (stored) return stored;
-  if (!weigh_seek(&w, arch, n, false)) return same_node(to, n, in);
-  if (weigh_is_sum(n) && !gain_scores_again(arch, n, &w.a)) return same_node(to, n, in);
+  if (!attend_backward_seek(&w, arch, n, false)) return same_node(to, n, in);
+  if (attend_backward_is_sum(n) && !gain_scores_again(arch, n, &w.a)) return same_node(to, n, in);
   in[0] = own_root(to, c, &w, true);
   Node *made = same_node(to, n, in);
   double factor = c->factor * (w.scaled ? w.scaled->in[1]->attr.value : 1);
@@ -263,7 +265,7 @@ static void find_leaves(const Graph *g, bool *leaves) {
   }
 }
 
-Graph *weigh_own(Graph *g) {
+Graph *attend_backward_own(Graph *g) {
   size_t bytes = sizeof(Node *) * (size_t)(g->nnodes + 1);
   Copies c = {.wide = arena_alloc(g->arena, bytes),
               .reciprocal = arena_alloc(g->arena, bytes),

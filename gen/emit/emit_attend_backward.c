@@ -1,5 +1,5 @@
-// emit_weigh.c: template parameters of attention backward, and of sums of attention gradients: the
-// recomputed probability (or its gradient) of a row and a key.
+// emit_attend_backward.c: template parameters of attention backward, and of sums of attention
+// gradients: the recomputed probability (or its gradient) of a row and a key.
 #include "attend_text.h"
 
 #include <ctype.h>
@@ -126,7 +126,7 @@ static void put_products(AttendText *t) {
   lua_setfield(lua, -2, "products");
 }
 
-void emit_weigh(Emitter *e) {
+void emit_attend_backward(Emitter *e) {
   AttendText t;
   const Attention *a = e->g->attention;
   attend_open(&t, e);
@@ -159,7 +159,7 @@ static void put_sum(AttendText *t) {
   lua_setfield(e->c->lua, -2, "sum");
 }
 
-void emit_sum_weights(Emitter *e) {
+void emit_attend_bias(Emitter *e) {
   AttendText t;
   attend_open(&t, e);
   attend_put_shape(&t);

@@ -1,5 +1,6 @@
-// weigh_axes.c: axes of attention backward (weigh.c): which of them are batches; and a sum of W as
-// a contraction without columns, so that kernels number its batches, rows and keys alike.
+// attend_backward_axes.c: axes of attention backward (attend_backward.c): which of them are
+// batches; and a sum of W as a contraction without columns, so that kernels number its batches,
+// rows and keys alike.
 #include "fuse.h"
 
 // Order of the axes of a sum: batches that are kept, batches that are summed, rows, keys.
@@ -7,7 +8,7 @@ enum { StepKept, StepSummed, StepRows, StepKeys, StepCount };
 
 // Axes of a sum of W, as a contraction that sums over keys and has no columns: rows and keys are
 // those of `product`; batches that the sum keeps precede those that it sums over.
-Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place) {
+Maps attend_backward_sum_axes(const Node *sum, const Node *product, const int *place) {
   static const char *const names[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"};
   const Type *none = &sum->type, *weights = &sum->in[0]->type;
   Maps of = maps_of(product, 0),
@@ -36,7 +37,7 @@ Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place) {
 }
 
 // The last contraction's role of dimension d of the root.
-AxisRole weigh_role(const Attention *a, const Maps *values, int d) {
+AxisRole attend_backward_role(const Attention *a, const Maps *values, int d) {
   if (a->apart >> a->place[d] & 1) return AxisBatch;
   for (int role = 0; role < AxisRoles; role++)
     if (maps_uses(&values->dim[MapA][a->place[d]], values, (AxisRole)role)) return (AxisRole)role;
@@ -45,7 +46,7 @@ AxisRole weigh_role(const Attention *a, const Maps *values, int d) {
 
 // Leading row dimensions of the last contraction that are not rows of all inner ones, for example
 // because batches share its right operand, are treated as batches.
-void weigh_apart(Attention *a, const Node *last, const Maps *values) {
+void attend_backward_apart(Attention *a, const Node *last, const Maps *values) {
   int rank = a->product[0]->type.rank;
   if (last->op->cls != OpContract || !last->op->maps->leading || values->rank[MapOut] != rank)
     return;
@@ -55,7 +56,7 @@ void weigh_apart(Attention *a, const Node *last, const Maps *values) {
     for (int d = rank - 1; d >= 0; d--) {
       const IndexMap *map = &inner.dim[MapOut][d];
       bool left = maps_uses(map, &inner, AxisM), right = maps_uses(map, &inner, AxisN);
-      AxisRole outer = weigh_role(a, values, d);
+      AxisRole outer = attend_backward_role(a, values, d);
       if (d >= rank - 2)
         turned = turned || (outer == AxisK && left);
       else if (outer == AxisM && inner.type[MapOut]->dim[d] > 1 && !(turned ? right : left))

@@ -1,4 +1,4 @@
--- weigh.lua: derivatives of products whose weights are maps of products: attention in many forms,
+-- attend_backward.lua: derivatives of products whose weights are maps of products: attention in many forms,
 -- and what only looks like it (case=...). Outputs are the value and, where `list` is given, each
 -- derivative plus what it belongs to; alone=true: without that.
 local nn = require "nn"

@@ -1,13 +1,13 @@
-// weigh.c: attention backward: contractions out = W v whose left operand is a map of other
-// contractions,
+// attend_backward.c: attention backward: contractions out = W v whose left operand is a map of
+// other contractions,
 //
 //   out[m, n] = sum over l of W(m, l) v[l, n],   W: any map of q k^T and of another contraction of
 //   the same shape (or of both transposed), of per-row values and of positions
 //
 // W is as large as the scores and is recomputed tile by tile: each such contraction gets a private
-// copy of the scores (weigh_own.c), which its kernel computes (weigh_find) with the softmax
-// statistics of each row that the forward kernel has stored. Gradients of biases that batches or
-// rows share are sums of W: the same without v.
+// copy of the scores (attend_backward_own.c), which its kernel computes (attend_backward_find) with
+// the softmax statistics of each row that the forward kernel has stored. Gradients of biases that
+// batches or rows share are sums of W: the same without v.
 #include "fuse.h"
 
 enum { kMostAround = 16 }; // nodes of a kernel apart from maps and inner contractions
@@ -31,7 +31,7 @@ static bool find_root(Weights *w) {
   return n->op->cls == OpMap && dtype_is_float(n->type.dtype);
 }
 
-bool weigh_is_sum(const Node *n) {
+bool attend_backward_is_sum(const Node *n) {
   bool copies = n->op->cls == OpMap && n->op->flags & FlagCopy && !n->inner;
   bool adds = n->op->cls == OpReduce && n->op->flags & FlagAdd;
   return (copies || adds) && dtype_is_float(n->type.dtype);
@@ -52,11 +52,12 @@ static const Node *first_product(const Weights *w) {
   return NULL;
 }
 
-bool weigh_is_matrix(const Weights *w, const Maps *values, const Node *n) {
+bool attend_backward_is_matrix(const Weights *w, const Maps *values, const Node *n) {
   int before = w->root->type.rank - n->type.rank;
   bool rows = false, sums = false;
   for (int d = 0; before >= 0 && d < n->type.rank; d++) {
-    AxisRole role = n->type.dim[d] > 1 ? weigh_role(&w->a, values, d + before) : AxisRoles;
+    AxisRole role =
+        n->type.dim[d] > 1 ? attend_backward_role(&w->a, values, d + before) : AxisRoles;
     rows = rows || role == AxisM, sums = sums || role == AxisK;
   }
   return rows && sums;
@@ -79,7 +80,7 @@ static bool find_products(Weights *w, const Maps *values, bool inner) {
     for (int j = 0; w->seen[i]->op->cls == OpMap && j < w->seen[i]->nin; j++) {
       Node *in = w->seen[i]->in[j];
       bool product = in->op->cls == OpContract && type_same_shape(&in->type, &w->root->type);
-      bool map = in->op->cls == OpMap && weigh_is_matrix(w, values, in);
+      bool map = in->op->cls == OpMap && attend_backward_is_matrix(w, values, in);
       if ((!product && !map) || (inner && !in->inner)) continue;
       int before = w->count;
       if (!see(w, in)) return false;
@@ -121,7 +122,7 @@ static bool find_score(Weights *w, const Maps *values) {
   if (!w->a.power) return false;
   for (x = w->a.power->in[0]; x->op->cls == OpMap && x->op->flags & FlagCopy;) x = x->in[0];
   bool subtracts = x->op->cls == OpMap && x->op->flags & FlagSub;
-  bool shifted = subtracts && !weigh_is_matrix(w, values, x->in[1]);
+  bool shifted = subtracts && !attend_backward_is_matrix(w, values, x->in[1]);
   w->a.score = shifted ? x->in[0] : x;
   return type_same_shape(&w->a.score->type, &w->root->type);
 }
@@ -151,7 +152,7 @@ static bool find_turn(Weights *w, const Maps *values, int i) {
   Maps inner = maps_of(w->a.product[i], 0);
   bool plain = false, turned = false;
   for (int d = 0; d < inner.rank[MapOut]; d++) {
-    AxisRole outer = weigh_role(&w->a, values, d);
+    AxisRole outer = attend_backward_role(&w->a, values, d);
     if (inner.type[MapOut]->dim[d] == 1) continue;
     bool left = maps_uses(&inner.dim[MapOut][d], &inner, AxisM),
          right = maps_uses(&inner.dim[MapOut][d], &inner, AxisN);
@@ -175,7 +176,7 @@ static bool lies_along(const Node *operand, int along) {
 static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
   enum { kMostDepth = 256, kLeastRows = 16, kLeastKeys = 32, kSmemLeft = 4096 };
   Attention *a = &w->a;
-  bool sum = weigh_is_sum(w->last);
+  bool sum = attend_backward_is_sum(w->last);
   int count = 0;
   int64_t bytes = 0; // shared memory for the smallest tile
   for (int i = 0; i < a->nproducts; i++) {
@@ -208,15 +209,15 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
   return bytes <= arch->smem - kSmemLeft;
 }
 
-bool weigh_seek(Weights *w, const Arch *arch, const Node *n, bool inner) {
+bool attend_backward_seek(Weights *w, const Arch *arch, const Node *n, bool inner) {
   *w = (Weights){.last = n};
   bool product = n->op->cls == OpContract && maps_phases(n) == 1;
-  if ((!product && !weigh_is_sum(n)) || n->fixed || !find_root(w)) return false;
+  if ((!product && !attend_backward_is_sum(n)) || n->fixed || !find_root(w)) return false;
   const Node *first = product ? n : first_product(w);
   if (!first) return false;
-  Maps values = product ? maps_of(n, 0) : weigh_sum_axes(n, first, w->a.place);
+  Maps values = product ? maps_of(n, 0) : attend_backward_sum_axes(n, first, w->a.place);
   if (!attend_is_plain(&values) || !find_products(w, &values, inner)) return false;
-  weigh_apart(&w->a, n, &values);
+  attend_backward_apart(&w->a, n, &values);
   if (w->a.apart && !find_products(w, &values, inner)) return false;
   if (!find_score(w, &values) || !find_operands(w, &values, arch)) return false;
   int sums = attend_dim(&values, MapA, AxisK);
@@ -238,23 +239,23 @@ static void absorb_inner(Graph *g, Group *k, const Node *n) {
   }
 }
 
-static const Template *weigh_template(const Graph *g, bool sum) {
+static const Template *attend_backward_template(const Graph *g, bool sum) {
   const Template *tm = g->c->templates;
-  while (tm->fusion != (sum ? &fusion_sums : &fusion_weigh)) tm++;
+  while (tm->fusion != (sum ? &fusion_sums : &fusion_attend_backward)) tm++;
   return tm;
 }
 
-void weigh_find(Graph *g, Group *k) {
+void attend_backward_find(Graph *g, Group *k) {
   Weights w;
   const Node *n = k->anchor;
-  if (!n->nin || !n->in[0]->inner || !weigh_seek(&w, g->c->options.arch, n, true)) return;
+  if (!n->nin || !n->in[0]->inner || !attend_backward_seek(&w, g->c->options.arch, n, true)) return;
   for (int i = 0; i < w.a.noperands; i++) {
     int64_t stride[MaxRank], offset;
     const Node *base;
     if (!attend_piece(k, &w.a, i, stride, &offset, &base)) return;
   }
   const Template *tm = k->tm;
-  k->tm = weigh_template(g, weigh_is_sum(n));
+  k->tm = attend_backward_template(g, attend_backward_is_sum(n));
   k->attention = arena_alloc(g->arena, sizeof w.a);
   *k->attention = w.a;
   Tile best;
