@@ -55,7 +55,7 @@ $(k.params)) {
   auto row_at = [&](int p) {  // which row has the p-th of the sorted ids
 $(k.order_loads)
 $(k.order_body)
-    return int($(k.order));
+    return nn_index(int($(k.order)), kCount);
   };
 //@ end
   auto place_of = [&](int e) {

@@ -36,7 +36,7 @@ $(k.decode)
 $(k.decode_order)
 $(k.order_loads)
 $(k.order_body)
-    return int($(k.order));
+    return nn_index(int($(k.order)), kLength);
   };
   auto key_at = [&](int e) {
     const int place = place_at(e);

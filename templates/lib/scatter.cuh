@@ -147,7 +147,7 @@ __device__ inline void add_share(typename Tile::Shared &shared, int begin, int e
     if (first) {
       shared.edge[threadIdx.x] = sum;
       if (column == 0) shared.edge_place[group] = now;
-    } else {
+    } else if (now < Tile::kPlaces) {  // always so if the ids are in order
       shared.table[now * Tile::kColumns + column] = sum;
     }
   };
@@ -197,7 +197,7 @@ __device__ inline void scatter_sorted(typename Tile::Shared &shared, int count, 
   if (threadIdx.x >= Tile::kColumns) return;
   for (int g = 0; g < Tile::kGroups; ++g) {
     const int place = shared.edge_place[g];
-    if (place >= 0)
+    if (place >= 0 && place < Tile::kPlaces)
       add_to(shared.table[place * Tile::kColumns + threadIdx.x],
              shared.edge[g * Tile::kColumns + threadIdx.x]);
   }
