@@ -221,10 +221,20 @@ static void sort_positions(const Node *n, const double *x, int64_t step, double 
   memcpy(at, other, sizeof *at * (size_t)count);
 }
 
+// Positions out of range are a user error.
+static void check_positions(Compiler *c, const Node *n, const Node *order, double **value,
+                            int64_t length) {
+  const double *at = value[order->id];
+  for (int64_t i = 0; i < type_count(&order->type); i++)
+    if (!(at[i] >= 0 && at[i] < (double)length))
+      err_at(c, n->loc, "%s: position %.0f, at element %lld, is not 0 to %lld", n->op->name, at[i],
+             (long long)i, (long long)length - 1);
+}
+
 // A merge sorts what its two runs have.
 static void eval_sort(Compiler *c, Node *n, double **value) {
-  (void)c;
   int64_t length = n->in[0]->type.dim[n->attr.axis], run = n->attr.count * n->nin, step = 1;
+  if (n->nin > 1) check_positions(c, n, n->in[1], value, length);
   double *row = base_alloc((size_t)length, 2 * sizeof *row), *other = row + length;
   for (int d = (int)n->attr.axis + 1; d < n->type.rank; d++) step *= n->type.dim[d];
   for (int64_t r = 0; r < type_count(&n->type) / length; r++) {

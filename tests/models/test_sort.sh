@@ -43,6 +43,13 @@ kernels() { # kernels COUNT SETTING...
 ok "2048 elements are sorted by one kernel, with maps" kernels 1 case=maps length=2048
 ok "4096 elements: the map before, two runs, one merge" kernels 3 case=maps length=4096
 ok "each doubling takes one more kernel" kernels 4 case=maps length=8192
+cat >"$work/bad.lua" <<'LUA'
+local nn = require "nn"
+local places = nn.input("places", {50}, {dtype = "i32", below = 40}) * 2
+nn.output("y", nn.op.sort_merge(nn.input("x", {50}), places, {axis = 0, count = 25, smallest = 1}))
+LUA
+ok "positions that are none are an error" \
+  fails 2 "is not 0 to 49" build/nngen "$work/bad.lua" --quiet --check
 checked() { NNGEN_SIM_CHECK=all NNGEN_SIM_SEED=$1 run "${@:2}"; }
 [ "$NNGEN_DEVICE" = sim ] && for seed in 1 $(long && echo 2); do
   ok "all checks, thread order $seed" checked $seed case=special length=4500 inner=1
