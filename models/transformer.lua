@@ -61,23 +61,28 @@ local function writes_text(m)
   local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
   local function cache(name) return nn.state(name, {B, m.heads, P, m.head}, {dtype = "auto"}) end
 
-  -- The next token from logits (B, vocab), at index `position` of the text: the most likely one, or
-  -- sampled from the `top_k` most likely at `temperature` (by the largest sum of a logit and a
-  -- Gumbel variate).
-  local function choose(logits, position)
-    if own.temperature == 0 then return logits:argmax(2) end
-    local x = logits * (1 / own.temperature)
+  -- A token drawn by scaled logits x (B, vocab) from those that top_k and top_p leave: that with the
+  -- largest sum of a logit and a Gumbel variate.
+  local function draw(x, position)
     if own.top_k > 0 then
       local most = nn.topk(x, own.top_k, 2)
       x = nn.where(x:ge(nn.slice(most, 2, own.top_k, own.top_k)), x, -math.huge)
     end
     if own.top_p < 1 then
       local sorted = x:sort(2) -- the least likely first
-      local kept = sorted:softmax(2):cumsum(2):gt(1 - own.top_p)
+      local most_likely = nn.index({1, m.vocab}, 2):eq(m.vocab - 1) -- is kept whatever top_p is
+      local kept = sorted:softmax(2):cumsum(2):gt(1 - own.top_p) | most_likely
       x = nn.where(x:ge(nn.where(kept, sorted, math.huge):amin(2, true)), x, -math.huge)
     end
     local u = nn.random({B, m.vocab}, {kind = "uniform", seed = own.seed, step = position})
     return (x - (-nn.max(u, 2^-25):log()):log()):argmax(2) -- u is 0 to 1 - 2^-24: all are finite
+  end
+
+  -- The next token from logits (B, vocab), at index `position` of the text: the most likely one, or
+  -- drawn at `temperature`, in fp32.
+  local function choose(logits, position)
+    if own.temperature == 0 then return logits:argmax(2) end
+    return nn.precision("fp32", function() return draw(logits * (1 / own.temperature), position) end)
   end
 
   -- Appends the token after `last` (an index from 0); `most` bounds the number of tokens then;

@@ -61,7 +61,7 @@ $(k.order_body)
   auto place_of = [&](int e) {
 $(k.place_loads)
 $(k.place_body)
-    return int($(k.place)) - place0;
+    return int($(k.place))$(k.sorted and "" or " - place0");
   };
   auto value_of = [&](int e, int from_first) -> Tile::TableSum {
     const int column = column0 + from_first;
@@ -71,8 +71,8 @@ $(k.value_body)
     return $(k.value);
   };
 //@ if k.sorted then
-  scatter_sorted<Tile>(smem, kCount, $(k.parts > 1 and "part, kParts" or "0, 1"), row_at, place_of,
-                       value_of);
+  scatter_sorted<Tile>(smem, kCount, $(k.parts > 1 and "part, kParts" or "0, 1"), place0, row_at,
+                       place_of, value_of);
 //@ else
   scatter_rows<Tile>(smem, begin, end, place_of, value_of);
 //@ end

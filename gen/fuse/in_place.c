@@ -87,13 +87,15 @@ static bool writes_in_place(const Graph *g, const Update *u) {
 // row: its kernel writes only that position.
 
 // The dimension of n along which the comparison `same` is true at most once, because it compares
-// the index along it with a value constant along it; or -1.
-static int true_once(const Node *n, const Node *same) {
+// the index along it with a value constant along it (*compared); or -1.
+static int true_once(const Node *n, const Node *same, Node **compared) {
   for (int i = 0; i < 2 && same->op->flags & FlagEqual; i++) {
     const Node *index = same->in[i], *place = same->in[1 - i];
     if (index->op->cls != OpSource || index->op->form != SourceIndex) continue;
     int axis = (int)index->attr.axis - index->type.rank, of_place = axis + place->type.rank;
-    if (of_place < 0 || place->type.dim[of_place] == 1) return axis + n->type.rank;
+    if (of_place >= 0 && place->type.dim[of_place] > 1) continue;
+    if (compared) *compared = (Node *)place;
+    return axis + n->type.rank;
   }
   return -1;
 }
@@ -115,7 +117,7 @@ static const Update *step_of(const Graph *g, const Node *n) {
   for (int i = 0; chosen && i < g->nupdates; i++) {
     const Update *u = &g->updates[i];
     if (u->value == n && n->in[2] == u->state && type_same_shape(&n->type, &u->state->type) &&
-        n->in[0]->op->cls == OpMap && true_once(n, n->in[0]) >= 0 &&
+        n->in[0]->op->cls == OpMap && true_once(n, n->in[0], NULL) >= 0 &&
         !varies(n->in[0], n, innermost(&n->type))) // all lanes take the same branch
       return u;
   }
@@ -127,7 +129,7 @@ bool in_place_steps(const Graph *g, const Node *n) {
 }
 
 static double share_of(const Node *n, const Node *made, const Node *same) {
-  int d = same ? true_once(made, same) : -1;
+  int d = same ? true_once(made, same, NULL) : -1;
   return d >= 0 && varies(n, made, d) ? 1. / (double)made->type.dim[d] : 1;
 }
 
@@ -166,17 +168,11 @@ static void find_changes(Group *k) {
   if (k->changes) k->ninputs = count;
 }
 
-// The operand of the group's condition that is compared with the index.
-static Node *place_of(const Group *k) {
-  const Node *index = k->changes->in[0];
-  return k->changes->in[index->op->cls == OpSource && index->op->form == SourceIndex];
-}
-
 Node *in_place_position(const Group *k, int *d) {
   if (!k->changes) return NULL;
   const Type *made = &k->outputs[0]->type;
-  Node *place = place_of(k);
-  *d = true_once(k->outputs[0], k->changes);
+  Node *place;
+  *d = true_once(k->outputs[0], k->changes, &place);
   bool whole = place->type.dtype == DtI32 || place->type.dtype == DtU8;
   return whole && varies(k->changes, k->outputs[0], *d) && type_same_shape(made, &k->anchor->type)
              ? place

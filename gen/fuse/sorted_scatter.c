@@ -29,10 +29,10 @@ static Node *positions(Graph *to, const char *op, int nin, Node **in, int64_t ru
   return n;
 }
 
-// The positions that sort `ids`; one node for all scatters of them.
+// The positions that sort `ids`; one node for all scatters of them in an entry.
 static Node *order_of(Graph *to, Sorts *s, Node *ids, const Node *like) {
   for (int i = 0; i < s->count; i++)
-    if (s->ids[i] == ids) return s->order[i];
+    if (s->ids[i] == ids && s->order[i]->entry == like->entry) return s->order[i];
   int64_t length = ids->type.dim[ids->type.rank - 1];
   Node *in[2] = {ids, positions(to, "sort_runs", 1, &ids, kSortRun, like)};
   for (int64_t run = kSortRun; run < length; run *= 2)

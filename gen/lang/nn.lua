@@ -291,7 +291,7 @@ local function read_init(what, part)
   local sign = string.match(text, "^(%-?)nn_inf%(%)$") or string.match(text, "^(%-?)INFINITY$") or
       string.match(text, "^(%-?)inf$")
   local value = sign and (sign == "-" and -math.huge or math.huge)
-      or tonumber((string.match(text, "^(.-)[fF]?$")))
+      or tonumber(text) or tonumber(string.match(text, "^(.-)[fF]$") or "")
   if value == nil and part.ref_init == nil then
     fail("op_row: %s: init = '%s' is neither a number nor nn_inf(): expected also `ref_init`, " ..
          "its value for the oracle", what, text)

@@ -18,6 +18,10 @@ Node *sort_by_merging(Graph *to, Node *n) {
   Attr attr = n->attr;
   int64_t length = n->op->cls == OpSort ? n->in[0]->type.dim[n->attr.axis] : 0, half = kSortRun;
   if (n->nin != 1 || attr.count <= kSortRun || length <= kSortRun) return NULL;
+  if (attr.count < length && attr.count % 2)
+    err_at(to->c, n->loc, "%s: runs of %lld: of more than %d elements, they must be even",
+           n->op->name, (long long)attr.count, kSortRun);
+  if (attr.count < length) half = attr.count / 2; // runs that end where those of `count` do
   while (2 * half < attr.count && 2 * half < length) half *= 2;
   attr.count = half;
   Node *in[2] = {n->in[0], simp_make(to, n->op, 1, n->in, &attr, n)};

@@ -137,8 +137,8 @@ template <class PlaceAt> __device__ inline int ids_below(int count, int place, P
 // Adds sorted rows `begin` to below `end` to the table, for one column: the sum of each place in
 // a register until the next place begins.
 template <class Tile, class RowAt, class Place, class Value>
-__device__ inline void add_share(typename Tile::Shared &shared, int begin, int end, RowAt row_at,
-                                 Place place_of, Value value_of) {
+__device__ inline void add_share(typename Tile::Shared &shared, int begin, int end, int place0,
+                                 RowAt row_at, Place place_of, Value value_of) {
   const int group = threadIdx.x / Tile::kColumns, column = threadIdx.x % Tile::kColumns;
   int now = -1;
   bool first = true;
@@ -159,7 +159,7 @@ __device__ inline void add_share(typename Tile::Shared &shared, int begin, int e
       place[i] = -1, value[i] = 0;
       if (p + i >= end) continue;
       const int row = row_at(p + i);
-      place[i] = place_of(row), value[i] = value_of(row, column);
+      place[i] = place_of(row) - place0, value[i] = value_of(row, column);
     }
 #pragma unroll
     for (int i = 0; i < Tile::kItems; ++i) {
@@ -174,17 +174,18 @@ __device__ inline void add_share(typename Tile::Shared &shared, int begin, int e
   if (now >= 0 || column == 0) leave();
 }
 
-// The table's sums of part `part` of `parts` of its rows. row_at(p): which row has the p-th of
+// The table's sums of part `part` of `parts` of its rows; its first place is place0, place_of(e) the
+// id itself. row_at(p): which row has the p-th of
 // `count` sorted ids.
 template <class Tile, class RowAt, class Place, class Value>
 __device__ inline void scatter_sorted(typename Tile::Shared &shared, int count, int part, int parts,
-                                      RowAt row_at, Place place_of, Value value_of) {
+                                      int place0, RowAt row_at, Place place_of, Value value_of) {
   for (int at = threadIdx.x; at < Tile::kPlaces * Tile::kColumns; at += Tile::kThreads)
     shared.table[at] = 0;
   const int warp = threadIdx.x / kWarp;
   if (warp < 2) {
     auto place_at = [&](int p) { return place_of(row_at(p)); };
-    const int found = ids_below(count, warp * Tile::kPlaces, place_at);
+    const int found = ids_below(count, place0 + warp * Tile::kPlaces, place_at);
     if (threadIdx.x % kWarp == 0) shared.range[warp] = found;
   }
   nn_sync();  // the table is empty, the range is there
@@ -192,7 +193,7 @@ __device__ inline void scatter_sorted(typename Tile::Shared &shared, int count, 
   const int share = (all + parts * Tile::kGroups - 1) / (parts * Tile::kGroups);
   const int begin = shared.range[0] + (part * Tile::kGroups + group) * share;
   const int end = begin + share < shared.range[1] ? begin + share : shared.range[1];
-  add_share<Tile>(shared, begin, end, row_at, place_of, value_of);
+  add_share<Tile>(shared, begin, end, place0, row_at, place_of, value_of);
   nn_sync();  // the groups' sums are there
   if (threadIdx.x >= Tile::kColumns) return;
   for (int g = 0; g < Tile::kGroups; ++g) {

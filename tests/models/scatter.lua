@@ -39,6 +39,7 @@ elseif cfg.case == "outside" then -- ids that are no places are left out, forwar
   nn.output("count", nn.bincount(ids:select(1, 1), size, rows:select(1, 1)) + 1)
 elseif cfg.case == "sorted" then -- the positions that sort the ids are known; some are no places
   local ids, x = ids_of{n} * 3 % (size + 2) - 1, nn.input("x", {n, d})
+  ids = nn.where(nn.index({n}, 1):eq(n - 1), -0x80000000, ids)
   local function sums(v) return nn.op.scatter_sorted(ids, v, ids:argsort(), {count = size}) end
   nn.output("y", sums(x))
   nn.output("mapped", (sums(x:exp() * 2) + nn.input("z", {size, d})):relu())
@@ -56,6 +57,13 @@ elseif cfg.case == "stored" then -- among many places by a sort, among few by co
   local many, few = x:scatter(2, ids, s), x:slice(2, 1, 100):scatter(2, ids, s)
   nn.output("near", ((many:slice(2, 1, 100):eq(few)):all() & (few:ne(x:slice(2, 1, 100))):any()))
   nn.output("rest", (many:slice(2, 101):eq(x:slice(2, 101))):all())
+elseif cfg.case == "entries" then -- each sorts the ids of a state itself
+  local ids = nn.state("ids", {n}, {dtype = "i32", init = 3})
+  for _, name in ipairs{"first", "second"} do
+    nn.entry(name, function()
+      nn.output(name .. "_y", nn.scatter_add(ids, nn.input("x_" .. name, {n, d}), size))
+    end)
+  end
 elseif cfg.case == "one" then -- ids of one place, whatever the order of blocks
   local ids = nn.full({n}, size - 1, {dtype = "i32"})
   nn.output("y", nn.scatter_add(ids, nn.input("x", {n, d}), size))

@@ -78,6 +78,11 @@ function cases.integers() -- of other dtypes than their states
   nn.update(nn.state("truths", {4}, {dtype = "u8"}), nn.gt(k, 1))
   nn.output("y", k)
 end
+function cases.two_indices() -- the diagonal of a state: both sides of the comparison are indices
+  local v, s = nn.input("v", {6, 1, 8}), nn.state("s", {6, 6, 8})
+  local row, column = nn.index({6, 1, 1}, 1), nn.index({6, 6, 1}, 2)
+  nn.update(s, nn.where(row:eq(column), v, s))
+end
 function cases.largest() -- of all runs: the first one begins below everything
   local x = nn.input("x", {4, 8})
   for _, dtype in ipairs{"f32", "f16", "bf16"} do

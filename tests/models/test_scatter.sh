@@ -30,14 +30,17 @@ orders() { # the bits that come out under other orders of threads
 ok "the same bits in any order" orders
 sorts() { # sorts KERNELS SET...: so many kernels sort the ids
   local got
-  got=$(build/nngen show tests/models/scatter.lua --arch sm_90a --set case=rows "${@:2}" |
+  got=$(build/nngen show tests/models/scatter.lua --arch sm_90a --set case=rows size=50257 "${@:2}" |
     grep -c '^# kernel.* sort_')
   [ "$got" = "$1" ] || { echo "$got kernels sort, expected $1"; return 1; }
 }
-ok "few ids are not sorted" sorts 0 n=4096 d=768 size=50257
-ok "many ids are sorted first" sorts 6 n=49152 d=768 size=50257
+ok "few ids are not sorted" sorts 0 n=4096 d=768
+ok "many ids are sorted first" sorts 6 n=49152 d=768
 ok "ids of few places are not" sorts 0 n=49152 d=16 size=64
-long && ok "sorted first, against the oracle" run --set case=rows n=70000 d=4 size=40000
+long && ok "sorted first, against the oracle" run --set case=rows n=65536 d=64 size=50257
+ok "ids of a state are sorted by each entry" sorts 12 case=entries n=65536 d=64
+long && ok "ids of a state that are sorted" run --entry second \
+  --set case=entries n=65536 d=64 size=50257
 outside() { # as what compares has it
   run --set case=outside n=${1:-100} size=30 --output "$work/outside" >"$work/log" &&
     [ "$(tail -c 1 "$work/outside/near.npy" | od -An -tu1)" -eq 1 ] &&
