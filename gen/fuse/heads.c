@@ -313,16 +313,28 @@ static Node *stored_of(Node *n, const Group *reader) {
   return n;
 }
 
+// Seconds to write all of a state of which a single position changes: kernels of their own write
+// only that.
+static double rewrite_seconds(const Graph *g, const Node *state) {
+  const Arch *arch = g->c->options.arch;
+  return gain_of_copy(arch, &state->type) - arch->launch_gap;
+}
+
+// Seconds that one kernel saves, in place of several: the smallest costs about two launches.
+static double joined_seconds(const Heads *h) {
+  return 2 * (kernels_apart(h) - 1) * h->reader->graph->c->options.arch->launch_gap;
+}
+
 // Merges the kernels that compute a stored operand, if there are several.
 static void make_kernel(Graph *g, Group *reader, int operand) {
   const Attention *a = reader->attention;
   Node *made = stored_of(a->operand[operand], reader);
   if (made->group == reader || !made->group || made->type.rank == 0) return;
-  if (in_place_steps(g, made)) return; // a kernel that writes only the position that changes
   Heads h = {.reader = reader, .head = made, .stored = true, .reduced = true};
   h.along = made->type.order[made->type.rank - 1];
   if (made->type.dim[h.along] != a->operand[operand]->type.dim[a->along[operand]]) return;
   if (!find_simple(&h) || kernels_apart(&h) < 2 || reduces_more(&h)) return;
+  if (in_place_steps(g, made) && rewrite_seconds(g, made) > joined_seconds(&h)) return;
   Group *k = h.list[0];
   for (int i = 1; i < h.count; i++) fuse_absorb(g, k, h.list[i]);
   k->anchor = made, k->tm = heads_template(g), k->ntails = 0;
