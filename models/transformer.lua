@@ -61,8 +61,8 @@ local function writes_text(m)
   local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
   local function cache(name) return nn.state(name, {B, m.heads, P, m.head}, {dtype = "auto"}) end
 
-  -- A token drawn by scaled logits x (B, vocab) from those that top_k and top_p leave: that with the
-  -- largest sum of a logit and a Gumbel variate.
+  -- A token drawn by scaled logits x (B, vocab) from those that top_k and top_p leave: the largest
+  -- sum of a logit and a Gumbel variate.
   local function draw(x, position)
     if own.top_k > 0 then
       local most = nn.topk(x, own.top_k, 2)
@@ -82,7 +82,9 @@ local function writes_text(m)
   -- drawn at `temperature`, in fp32.
   local function choose(logits, position)
     if own.temperature == 0 then return logits:argmax(2) end
-    return nn.precision("fp32", function() return draw(logits * (1 / own.temperature), position) end)
+    return nn.precision("fp32", function()
+      return draw(logits * (1 / own.temperature), position)
+    end)
   end
 
   -- Appends the token after `last` (an index from 0); `most` bounds the number of tokens then;

@@ -101,8 +101,9 @@ static void note_bad(Run *r, const char *what, const char *loc, const CheckResul
              c->want);
     return;
   }
-  int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, allowed %.3g",
-                      what, *loc ? ", " : "", loc, c->relative, c->gate);
+  int used =
+      snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, allowed %.3g", what,
+               *loc ? ", " : "", loc, c->relative, c->gate);
   if (c->bad)
     snprintf(r->first_bad + used, sizeof r->first_bad - (size_t)used,
              "; %lld elements outside their bound, first at %lld: %.9g, expected %.9g",
@@ -141,8 +142,7 @@ static int check_value(Reader *reader, const char *kind, const char *name, const
   double *got = base_alloc((size_t)type_count(&node->type), sizeof *got);
   int code = to_doubles(reader, tensor, false, got) ? ExitOk : reader->err->code;
   if (!code)
-    *result =
-        check_model_output(r->compiler.original, node, value, got, r->cli->dtype, stored);
+    *result = check_model_output(r->compiler.original, node, value, got, r->cli->dtype, stored);
   result->node = node;
   free(got);
   char what[256];

@@ -145,10 +145,10 @@ void emit_lane_index(const Type *t, const char *const *names, Index *at) {
 // dimension d is known, becomes that position; else other elements exit early.
 static void put_condition(const Group *k, Scope *s, Index *at) {
   Scope before = {.group = k, .lanes = 1, .indent = "  "};
-  const Node *made = k->outputs[0], *position;
+  const Node *made = k->outputs[0];
   Index in[MaxRank];
   int d;
-  position = in_place_position(k, &d);
+  const Node *position = in_place_position(k, &d);
   const Node *read = position ? position : k->changes;
   expr_broadcast(&made->type, &read->type, at, in);
   const char *text = expr_value(&before, read, in), *loads = before.loads.text,

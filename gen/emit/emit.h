@@ -61,8 +61,7 @@ void emit_heads(Emitter *e);
 
 #include "product_text.h"
 
-// ---- plan.c, mem.c, launch_order.c
-// --------------------------------------------------------------------
+// ---- plan.c, mem.c, launch_order.c --------------------------------------------------------------
 
 Plan *plan_build(Compiler *c);
 // Offsets in an arena of `count` values, live from step first[i] to last[i]. *total: arena size;

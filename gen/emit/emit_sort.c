@@ -42,16 +42,15 @@ static void put_decode(Sort *r, const char *hole, const char *e, bool row, const
 
 static void put_constants(Sort *r) {
   const Node *n = r->anchor;
-  int64_t length = r->in->dim[r->axis], run = n->attr.count < length ? n->attr.count : length;
-  int64_t slots = r->e->g->tile.items;
-  while (slots < run) slots *= 2;
+  const Tile *t = &r->e->g->tile;
+  int64_t length = r->in->dim[r->axis];
   hole_bool(r->e, "merges", n->nin > 1);
-  hole_int(r->e, "items", r->e->g->tile.items);
+  hole_int(r->e, "items", t->items);
   hole_bool(r->e, "smallest", n->attr.smallest);
   hole_int(r->e, "count", type_count(r->in) / length);
   hole_int(r->e, "length", length);
-  hole_int(r->e, "run", run);
-  hole_int(r->e, "slots", slots);
+  hole_int(r->e, "run", t->part);
+  hole_int(r->e, "slots", t->threads * t->items / t->rows);
 }
 
 void emit_sort(Emitter *e) {

@@ -58,8 +58,7 @@ void emit_head(Emitter *e, HeadStates *states, const ProductText *h, int i, int 
                AxisRole rows, AxisRole along);
 void emit_head_states(Emitter *e, HeadStates *states);
 
-// ---- emit_masking.c: masks
-// ------------------------------------------------------------------------
+// ---- emit_masking.c: masks ----------------------------------------------------------------------
 
 // Pushes a table of template parameters that classify tiles of keys as masked, plain or mixed.
 void emit_masking(Emitter *e, const ProductText *values, const Masking *masking,

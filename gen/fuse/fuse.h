@@ -96,8 +96,7 @@ const char *prologue_of_attention(Group *k, Group *before);
 const char *prologue_of_elements(Group *k, Group *before);
 const char *prologue_of_scatter(Group *k, Group *before);
 
-// ---- remat.c, remat_late.c
-// ----------------------------------------------------------------------------
+// ---- remat.c, remat_late.c ----------------------------------------------------------------------
 
 typedef struct Late Late; // what remat_late.c knows of a graph
 
@@ -125,8 +124,7 @@ const char *attend_joins(const Group *k, const Node *n); // why map n does not, 
 int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRank],
                  int64_t *offset, const Node **base);
 
-// ---- attend_backward.c, attend_backward_own.c, attend_backward_axes.c: attention backward
-// -------------------------------------
+// ---- attend_backward.c, attend_backward_own.c, attend_backward_axes.c: attention backward -------
 
 typedef struct Weights {
   const Node *last; // the contraction, or sum, that reads W
@@ -152,8 +150,7 @@ void attend_backward_apart(Attention *a, const Node *last,
 Maps attend_backward_sum_axes(const Node *sum, const Node *product, const int *place);
 AxisRole attend_backward_role(const Attention *a, const Maps *values, int d);
 
-// ---- tail.c, rotary.c
-// ----------------------------------------------------------------------------
+// ---- tail.c, rotary.c ---------------------------------------------------------------------------
 
 const Node *tail_made(const Group *g, int tail); // the value that a tail's maps have the shape of
 Lane tail_product_lane(const Node *product);     // neighbouring columns of a contraction's result

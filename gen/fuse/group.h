@@ -60,14 +60,14 @@ struct Tile {
   int meeting;      // contract: blocks that contribute to the same column sums
   int group;        // contract: how many of these are added together before the last block adds all
   int splits;       // contract: split-K parts, summed by the last to arrive; reduce, scan: of a row
-  int rows;         // row, reduce, scan: rows (or lane vectors) per block
+  int rows;         // row, reduce, scan: rows (or lane vectors) per block; sort: runs
   int items;        // row: accesses per thread and row; scan: those in flight; window: pixels
   int runs;         // row, as a prologue: groups of `rows` rows that a block computes at a time
   uint64_t kept;    // row: bits of the row_values that are kept between sweeps
   uint64_t shared;  // row: those of `kept` in shared memory
   bool together;    // reduce, scan: a thread's lanes are reduced together
   int depth;        // reduce: accesses in flight
-  int part;         // reduce, scan: elements of one of `splits` parts
+  int part;         // reduce, scan: elements of one of `splits` parts; sort: of a run
   int64_t grid[3];  // blocks
   int smem;         // dynamic shared memory, bytes
   double seconds;   // modelled time

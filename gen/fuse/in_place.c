@@ -80,8 +80,7 @@ static bool writes_in_place(const Graph *g, const Update *u) {
   return true;
 }
 
-// ---- updates of one position
-// ---------------------------------------------------------------------
+// ---- updates of one position --------------------------------------------------------------------
 
 // A state whose new value is where(index == place, new, old), such as a KV cache that gets one more
 // row: its kernel writes only that position.
@@ -171,7 +170,7 @@ static void find_changes(Group *k) {
 Node *in_place_position(const Group *k, int *d) {
   if (!k->changes) return NULL;
   const Type *made = &k->outputs[0]->type;
-  Node *place;
+  Node *place = NULL;
   *d = true_once(k->outputs[0], k->changes, &place);
   bool whole = place->type.dtype == DtI32 || place->type.dtype == DtU8;
   return whole && varies(k->changes, k->outputs[0], *d) && type_same_shape(made, &k->anchor->type)

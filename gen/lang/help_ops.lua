@@ -14,7 +14,8 @@ local classes = {
   sort = "positions that sort each run of `count` elements along `axis`, as i32; b: the sorted " ..
          "positions of the two runs that become one",
   scatter = "rows b, (n, d) or (n), added up by their ids a, (n), into `count` places; of " ..
-            "(batch, n, d) or (batch, n) by (batch, n) in each batch; c: positions that sort the ids",
+            "(batch, n, d) or (batch, n) by (batch, n) in each batch; c: positions that sort " ..
+            "the ids",
   window = "the elements under a window that slides over (N, C, H, W)",
   contract = "sums of products",
   move = "the same elements elsewhere",

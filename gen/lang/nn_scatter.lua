@@ -231,7 +231,8 @@ define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor
     local place = tools.along(named(op.reshape(ids, {dims = {1}}), dims[axis]), #dims, axis)
     local along = {}
     for d = 1, #dims do along[d] = d == axis and dims[d] or 1 end
-    return op.where(op.eq(nn.index(along, axis), place), nn.to(nn.expand(from, wide), core.dtype(x)), x)
+    local here = op.eq(nn.index(along, axis), place)
+    return op.where(here, nn.to(nn.expand(from, wide), core.dtype(x)), x)
   end
   return nn.scatter(x, axis, nn.expand(tools.along(ids, #wide, axis), wide), from)
 end)

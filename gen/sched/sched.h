@@ -80,11 +80,10 @@ int row_unrolled(const Tile *t, bool again); // accesses of a sweep that are unr
 // process at once (at most a warp per row), in jobs. False: the rows are too long.
 bool row_cut_inside(Group *g, const Arch *arch, const Tile *in, Cost *cost);
 
-// ---- sched_prologue.c: contraction kernels with a fused normalisation prologue
-// --------------------
+// ---- sched_prologue.c: contraction kernels with a fused normalisation prologue ------------------
 
-void sched_prologue(
-    Compiler *c); // sets Group.first; removes the fused row kernels from Graph.groups
+// Sets Group.first; removes the fused row kernels from Graph.groups.
+void sched_prologue(Compiler *c);
 // Does the kernel load its right operand while the prologue runs?
 bool first_loads_early(const Group *product, const Arch *arch);
 

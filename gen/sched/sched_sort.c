@@ -31,6 +31,7 @@ static Cost sort_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch)
   t->grid[0] =
       x->merges ? x->rows * pairs * ceil_div(2 * x->run, size) : ceil_div(runs, size / slots_of(x));
   t->rows = x->merges ? 1 : (int)(size / slots_of(x));
+  t->part = (int)x->run;
   double keys = (double)t->grid[0] * (double)size;
   double merged = x->merges ? 1 : log2((double)slots_of(x) / kItems); // merges of a tile
   double width = x->merges ? (double)size : (double)slots_of(x), probes = 0;

@@ -72,9 +72,6 @@ SimpRule reshape_last;
 SimpRule batches_last;
 SimpRule batches_apart;
 SimpRule reduce_inside;
-SimpRule units_last;
-SimpRule units_after_along;
-SimpRule units_after_product;
 SimpRule weights_first;
 SimpRule transposed_product;
 SimpRule rows_apart;
@@ -89,15 +86,22 @@ bool reshape_first_scores(const Node *n);
 // The matmul of n's shape, other than `but`, from which maps compute n, or NULL.
 const Node *reshape_product(const Node *n, const Node *but, int *left);
 Node *reshape_as(Graph *to, Node *x, int rank, const int64_t *dims);
-// Is slice n of a reshape that only adds or drops dimensions of size 1? Then *slice is that of the
-// reshape's input.
-bool reshape_slice_before(const Node *n, Attr *slice);
 Node *reshape_turned(Graph *to, Node *x); // x with its last two dimensions exchanged
 // The matmul with batch dimensions `apart`, or NULL if impossible.
 Node *reshape_with_batches(Graph *to, Node *product, const Type *apart);
 
-// ---- simp_batches.c, simp_concat.c, simp_transposed.c, simp_windows.c, simp_choices.c
-// ---------------
+// ---- simp_units.c -------------------------------------------------------------------------------
+
+SimpRule units_last;
+SimpRule units_after_along;
+SimpRule units_after_product;
+bool units_only(const Node *n); // does reshape n only add or drop dimensions of size 1?
+// May map n be computed in the shape that `moved` had before it got or lost dimensions of size 1?
+bool units_may_follow(const Node *moved, const Node *n);
+// Is slice n of such a reshape of a computed value? Then *slice is that of the reshape's input.
+bool units_slice_before(const Node *n, Attr *slice);
+
+// ---- simp_batches.c, simp_concat.c, simp_transposed.c, simp_windows.c, simp_choices.c -----------
 
 SimpRule batches_in_order;
 SimpRule rows_summed;
@@ -134,8 +138,7 @@ SimpRule permute_behind;
 SimpRule permute_last;
 bool permutes_go(Graph *g); // marks permutations to be removed; are there any?
 
-// ---- simp_bias_2d.c, simp_bias_grad.c
-// -----------------------------------------------------------------
+// ---- simp_bias_2d.c, simp_bias_grad.c -----------------------------------------------------------
 
 SimpRule grids_last;
 SimpRule parts_summed;

@@ -149,7 +149,7 @@ static Node *maps_cut(Graph *to, Node *x, const Attr *slice) {
 Node *convolution_cut(Graph *to, Node *n) {
   if (!node_is_move(n, MoveSlice) || !type_count(&n->type)) return NULL;
   Attr slice = n->attr;
-  bool viewed = reshape_slice_before(n, &slice);
+  bool viewed = units_slice_before(n, &slice);
   Node *x = viewed ? n->in[0]->in[0] : n->in[0];
   if (x->type.rank != 4 || (viewed && n->in[0]->uses > 1)) return NULL;
   for (int d = 0; d < 2; d++)

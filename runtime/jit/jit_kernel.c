@@ -233,8 +233,7 @@ int jit_kernel(JitBuild *build, int index, Error *err) {
   return ExitOk;
 }
 
-// ---- what a user looks at
-// ------------------------------------------------------------------------
+// ---- what a user looks at -----------------------------------------------------------------------
 
 int jit_image(const Toolkit *toolkit, const PlanKernel *kernel, const KernelImage *image,
               void **bytes, size_t *size, Error *err) {

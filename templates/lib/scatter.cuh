@@ -4,6 +4,7 @@
 // sorted, it finds its part by two binary searches, and each group of threads adds a share of it.
 #pragma once
 #include "lib/arrive.cuh"
+#include "lib/search.cuh"
 
 // A table of kPlaces x kColumns. kItems: ids that a thread tests at once; kHits: rows that are read
 // at once.
@@ -119,21 +120,6 @@ struct SortedTile {
   };
 };
 
-// How many of `count` sorted ids are below `place`; for all lanes of a warp: each tries another one.
-template <class PlaceAt> __device__ inline int ids_below(int count, int place, PlaceAt place_at) {
-  const int lane = threadIdx.x % kWarp;
-  int low = 0, high = count;
-  while (low < high) {
-    const int step = (high - low + kWarp - 1) / kWarp, at = low + lane * step;
-    const int hits = nn_popc(nn_ballot(at < high && place_at(at) < place));
-    if (!hits) return low;
-    const int beyond = low + hits * step;
-    low = beyond - step + 1;
-    if (beyond < high) high = beyond;
-  }
-  return low;
-}
-
 // Adds sorted rows `begin` to below `end` to the table, for one column: the sum of each place in
 // a register until the next place begins.
 template <class Tile, class RowAt, class Place, class Value>
@@ -174,8 +160,8 @@ __device__ inline void add_share(typename Tile::Shared &shared, int begin, int e
   if (now >= 0 || column == 0) leave();
 }
 
-// The table's sums of part `part` of `parts` of its rows; its first place is place0, place_of(e) the
-// id itself. row_at(p): which row has the p-th of
+// The table's sums of part `part` of `parts` of its rows. place0: its first place; place_of(e): the
+// id of row e; row_at(p): which row has the p-th of
 // `count` sorted ids.
 template <class Tile, class RowAt, class Place, class Value>
 __device__ inline void scatter_sorted(typename Tile::Shared &shared, int count, int part, int parts,
@@ -184,8 +170,8 @@ __device__ inline void scatter_sorted(typename Tile::Shared &shared, int count, 
     shared.table[at] = 0;
   const int warp = threadIdx.x / kWarp;
   if (warp < 2) {
-    auto place_at = [&](int p) { return place_of(row_at(p)); };
-    const int found = ids_below(count, place0 + warp * Tile::kPlaces, place_at);
+    const int place = place0 + warp * Tile::kPlaces;  // the rows below it precede the table's
+    const int found = warp_search(0, count, [&](int p) { return place_of(row_at(p)) < place; });
     if (threadIdx.x % kWarp == 0) shared.range[warp] = found;
   }
   nn_sync();  // the table is empty, the range is there

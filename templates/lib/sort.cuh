@@ -3,6 +3,7 @@
 // which elements of two runs its share of the result consists of (after Green, Odeh and Birk,
 // "Merge Path", 2014), so that all threads merge equal numbers.
 #pragma once
+#include "lib/search.cuh"
 #include "lib/select.cuh"
 
 template <int kThreads_, int kItems_> struct SortTile {
@@ -99,21 +100,11 @@ __device__ inline void sort_tile(typename Tile::Shared &shared, KeyAt key_at) {
   }
 }
 
-// merged_from() of runs in memory, for all lanes of a warp: each tries another place.
+// merged_from() of runs in memory, for all lanes of a warp.
 template <class KeyAt>
 __device__ inline int merged_from_memory(int a0, int na, int b0, int nb, int d, KeyAt key_at) {
-  const int lane = threadIdx.x % kWarp;
-  int low = d > nb ? d - nb : 0, high = d < na ? d : na;
-  while (low < high) {
-    const int step = (high - low + kWarp - 1) / kWarp, at = low + lane * step;
-    const bool within = at < high && key_at(a0 + at) > key_at(b0 + d - 1 - at);
-    const int count = nn_popc(nn_ballot(within));
-    if (!count) return low;
-    const int beyond = low + count * step;
-    low = beyond - step + 1;
-    if (beyond < high) high = beyond;
-  }
-  return low;
+  const int low = d > nb ? d - nb : 0, high = d < na ? d : na;
+  return warp_search(low, high, [&](int i) { return key_at(a0 + i) > key_at(b0 + d - 1 - i); });
 }
 
 // The tile's keys: those from `d` on of two merged runs in memory, 0 after their end: na from a0

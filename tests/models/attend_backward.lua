@@ -1,5 +1,5 @@
--- attend_backward.lua: derivatives of products whose weights are maps of products: attention in many forms,
--- and what only looks like it (case=...). Outputs are the value and, where `list` is given, each
+-- attend_backward.lua: derivatives of products whose weights are maps of products: attention in many
+-- forms, and what only looks like it (case=...). Outputs are the value and, where `list` is given, each
 -- derivative plus what it belongs to; alone=true: without that.
 local nn = require "nn"
 local cfg = nn.config{case = "plain", n = 1024, d = 64, N = 33, M = 47, D = 16, W = 24, P = 9,

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Derivatives of attention in many forms (attend_backward.lua), each kernel and each output against the
+# Derivatives of attention in many forms (attend_backward.lua), each kernel and output against the
 # oracle; which of them keep scores out of memory.
 . "$(dirname "$0")/../tap.sh"
-derived() { # derived CASE DTYPE KERNELS[:SUMS]: so many of the template `attend_backward`, of `attend_bias`
-  build/nngen tests/models/attend_backward.lua --quiet --check --dtype $2 --set case=$1 >"$work/log" 2>&1 ||
+model=tests/models/attend_backward.lua
+# derived CASE DTYPE KERNELS[:SUMS]: so many of the templates `attend_backward` and `attend_bias`
+derived() {
+  build/nngen $model --quiet --check --dtype $2 --set case=$1 >"$work/log" 2>&1 ||
     { cat "$work/log"; return 1; }
   local sums=${3#*:}
   [ $sums = $3 ] && sums=0
@@ -30,7 +32,7 @@ ok "scores far from 0, fp32" derived far fp32 3
 linear() { # linear CASE: twice the tokens take twice the memory
   local at
   for at in 4096 8192; do # fewer tokens may share keys among blocks, whose sums take memory
-    build/nngen show tests/models/attend_backward.lua --arch sm_90a --dtype bf16 --plan --set case=$1 N=$at \
+    build/nngen show $model --arch sm_90a --dtype bf16 --plan --set case=$1 N=$at \
       M=$at D=64 W=64 | sed -n 's/^ "arena_bytes": \(.*\),/\1/p'
   done >"$work/arena"
   awk '{ a[NR] = $1 } END { print; exit !(a[1] > 0 && a[2] < 2.2 * a[1]) }' "$work/arena"
@@ -39,19 +41,19 @@ for one in learned_heads memory memory_parts memory_sink memory_joined largest_s
   few 2 && ok "$one: memory is linear" linear $one
 done
 scaled() { # weights that are multiplied by a number behind their product are rounded for it
-  build/nngen tests/models/attend_backward.lua --quiet --check --dtype bf16 \
+  build/nngen $model --quiet --check --dtype bf16 \
     --set case=memory_scaled alone=true P=65 N=130 M=130 D=32 >"$work/log" 2>&1 ||
     { cat "$work/log"; return 1; }
 }
 ok "weights that are scaled are rounded as the product reads them, bf16" scaled
 reshapes() { # a bias that is seen in the shape of scores is not copied into it
-  build/nngen show tests/models/attend_backward.lua --set case=bias --stage fuse >"$work/fuse" || return 1
+  build/nngen show $model --set case=bias --stage fuse >"$work/fuse" || return 1
   ! grep "^# kernel .*: reshape," "$work/fuse"
 }
 ok "a bias is read where it is" reshapes
 joined() { # in 16 bits; in fp32 differences of scores come first, as they may be far from 0
-  build/nngen show tests/models/attend_backward.lua --set case=plain --dtype fp16 --cuda >"$work/joined" &&
-    build/nngen show tests/models/attend_backward.lua --set case=plain --cuda >"$work/apart" &&
+  build/nngen show $model --set case=plain --dtype fp16 --cuda >"$work/joined" &&
+    build/nngen show $model --set case=plain --cuda >"$work/apart" &&
     [ "$(grep -c "exp2_fast(nn_fma(attention, 0.36067376f" "$work/joined")" = 3 ] && # log2(e) / 4
     [ "$(grep -c "exp2_fast(attention_sub \* kLog2e)" "$work/apart")" = 3 ]
 }
@@ -75,7 +77,7 @@ LUA
 ok "numbers that multiply weights stand behind the product" behind
 summed() { # summed CASE DTYPE CANDIDATE: another tile, another order of threads, all accesses seen
   export NNGEN_SIM_SEED=$3 NNGEN_SIM_CHECK=all
-  build/nngen tests/models/attend_backward.lua --quiet --check --dtype $2 --candidate $3 --set case=$1 \
+  build/nngen $model --quiet --check --dtype $2 --candidate $3 --set case=$1 \
     >"$work/log" 2>&1 && grep -q " attend_bias " "$work/log" || { cat "$work/log"; return 1; }
 }
 i=0
@@ -89,7 +91,7 @@ for one in bias_odd bias_shared bias_keys scales; do
 done
 kept() { # kept COUNT SET...: so many kernels sum weights; else the scores are kept
   local count=$1; shift
-  build/nngen show tests/models/attend_backward.lua --cuda --set case=large $@ >"$work/cuda" || return 1
+  build/nngen show $model --cuda --set case=large $@ >"$work/cuda" || return 1
   [ $(grep -c "clear_scores<Tile>(sums)" "$work/cuda") = $count ]
 }
 ok "scores of large heads in fp32 are kept, as the cost model has it" kept 0 d=128
@@ -97,7 +99,7 @@ ok "those of 16 bits are not" kept 1 d=128 dtype=fp16
 ok "nor those of small heads" kept 1 d=32
 ok "few scores of large heads in fp32 are kept" kept 0 d=256 n=17
 spills() { # spills TEMPLATE ARCH SET...: does a kernel?
-  build/nngen tests/models/attend_backward.lua --quiet --arch $2 --set ${@:3} --json >"$work/json" || return 2
+  build/nngen $model --quiet --arch $2 --set ${@:3} --json >"$work/json" || return 2
   grep -q "\"template\": \"$1\"" "$work/json" || return 2
   grep -q '"spill_bytes": [1-9]' "$work/json" && return 0
   grep -q '"spill_bytes": 0' "$work/json" && return 1
@@ -119,19 +121,19 @@ fi
 hidden() { derived hidden bf16 3 && ! grep -e "rounding alone" "$work/log"; }
 long && ok "a mask that is stored rounded, bf16" hidden
 trained() { # trained CASE TEMPLATE COUNT
-  build/nngen tests/models/attend_backward.lua --quiet --check \
+  build/nngen $model --quiet --check \
     --entry train --set case=$1 >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
   [ "$(grep -c " $2  " "$work/log")" = $3 ] || { cat "$work/log"; return 1; }
 }
 long && ok "scores divided by a parameter that is trained" trained trained attend_backward 3
 long && ok "a sum of two biases that are trained" trained trained_bias attend_bias 1
 copies() { # but for the bias itself, which other kernels read, moments are updated in their place
-  build/nngen show tests/models/attend_backward.lua --entry train --set case=trained_bias --plan \
+  build/nngen show $model --entry train --set case=trained_bias --plan \
     >"$work/plan" && [ $(grep -c '"kind": "copy"' "$work/plan") = $1 ]
 }
 ok "moments of a bias are updated in their place" copies 1
 in_order() {
-  build/nngen show tests/models/attend_backward.lua --set case=joined_inputs |
+  build/nngen show $model --set case=joined_inputs |
     grep -q '^%0 = input() : f32(2,3,4,8)<0,1,2,3>'
 }
 ok "inputs that are joined and moved lie as they are given" in_order

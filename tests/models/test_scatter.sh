@@ -14,7 +14,9 @@ for set in "" "d=33 skewed=true" "n=1 d=3 size=7" "n=70 d=300 size=5" "n=5000 d=
   few 7/3 sorted && ok "sorted ids, $set" run --set case=sorted $set
   few 7/3 batches && ok "sorted ids in batches, $set" run --set case=sorted_batches $set
 done
-for set in "" "n=6000 d=40 size=3"; do ok "sorted ids of one place, $set" run --set case=sorted_one $set; done
+for set in "" "n=6000 d=40 size=3"; do
+  ok "sorted ids of one place, $set" run --set case=sorted_one $set
+done
 for dtype in fp16 bf16; do
   long && ok "gradients, $dtype" run --set case=gradient n=70 --dtype $dtype
 done
@@ -30,8 +32,8 @@ orders() { # the bits that come out under other orders of threads
 ok "the same bits in any order" orders
 sorts() { # sorts KERNELS SET...: so many kernels sort the ids
   local got
-  got=$(build/nngen show tests/models/scatter.lua --arch sm_90a --set case=rows size=50257 "${@:2}" |
-    grep -c '^# kernel.* sort_')
+  got=$(build/nngen show tests/models/scatter.lua --arch sm_90a --set case=rows size=50257 \
+    "${@:2}" | grep -c '^# kernel.* sort_')
   [ "$got" = "$1" ] || { echo "$got kernels sort, expected $1"; return 1; }
 }
 ok "few ids are not sorted" sorts 0 n=4096 d=768

@@ -3,7 +3,8 @@
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen tests/models/states.lua --quiet --check "$@"; }
 for case in counter integers largest average swap moved cache descent shared row row_of_old \
-  row_used two_indices two_rows other_rows other_than_row rows_below columns another_state placed tails \
+  row_used two_indices two_rows other_rows other_than_row rows_below columns another_state placed \
+  tails \
   turned flipped early narrow; do
   [[ $case =~ ^(counter|integers|largest|average|cache)$ ]] || few 5 fused &&
     ok "$case" run --set case=$case
