@@ -375,11 +375,11 @@ fault "sort: a barrier is missing" templates/lib/sort.cuh \
   's|nn_sync();  // the shorter runs have been read|;|' sorts length=300
 fault "sort: the search ends too early" templates/lib/sort.cuh \
   's/low = middle + 1;/low = middle + 1, high = low;/' sorts length=300
-fault "sort: a search in memory forgets its last part" templates/lib/sort.cuh \
+fault "sort: a search in memory forgets its last part" templates/lib/search.cuh \
   's/if (beyond < high) high = beyond;/high = low;/' sorts length=5000 outer=1 inner=1
 fault "sort: a run without a partner is dropped" templates/sort.cu \
   's/if (d >= na + nb) return;/if (d >= na + nb || nb == 0) return;/' \
-  sorts case=runs length=500 run=100
+  sorts case=runs length=500 run=100 merges=1
 across() { run tests/models/across.lua --set channels=300 "$@"; }
 sound "no fault, no complaint about rows across memory" across
 fault "rows across memory: the result is read before it is there" \
@@ -408,7 +408,7 @@ fault "scatter, sorted: a group's first place is taken for its own" templates/li
 fault "scatter, sorted: groups' sums are joined before they are there" templates/lib/scatter.cuh \
   's|nn_sync();  // the groups. sums are there|;|' long_place
 fault "scatter, sorted: the table's next place is counted" templates/lib/scatter.cuh \
-  's/place_at(at) < place)/place_at(at) <= place)/' sorted_ids
+  's/place_of(row_at(p)) < place;/place_of(row_at(p)) <= place;/' sorted_ids
 fault "scatter, sorted: a part begins where the one before did" templates/lib/scatter.cuh \
   's/(part \* Tile::kGroups + group) \* share/group * share/' sorted_ids n=20000 d=7 size=40
 fault "scatter: the last ids are left out" templates/lib/scatter.cuh \
