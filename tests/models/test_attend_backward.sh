@@ -123,7 +123,7 @@ long && ok "a mask that is stored rounded, bf16" hidden
 trained() { # trained CASE TEMPLATE COUNT
   build/nngen $model --quiet --check \
     --entry train --set case=$1 >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
-  [ "$(grep -c " $2  " "$work/log")" = $3 ] || { cat "$work/log"; return 1; }
+  [ "$(grep -c " $2 " "$work/log")" = $3 ] || { cat "$work/log"; return 1; }
 }
 long && ok "scores divided by a parameter that is trained" trained trained attend_backward 3
 long && ok "a sum of two biases that are trained" trained trained_bias attend_bias 1
