@@ -93,7 +93,7 @@ void emit_window(Emitter *e) {
   for (int i = 0; i < 2; i++) put_side(e, n, i);
   hole_text(e, "init", init);
   // data gradient: from positions of the forward window to the image
-  hole_bool(e, "back", is_weighted(n) && n->op->form == FormConvData);
+  hole_bool(e, "back", maps_gives(n) == PartImage);
   hole_int(e, "pixels", pixels);
   hole_int(e, "across", t->dim[3]);
   hole_int(e, "channels", t->dim[1]);

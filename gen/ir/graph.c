@@ -156,8 +156,9 @@ bool node_is_computed(const Node *n) {
 }
 
 bool node_depthwise(const Node *n) {
-  return n->op->cls == OpContract && (n->op->form == FormConv || n->op->form == FormConvData) &&
-         n->in[1]->type.dim[1] == 1 && n->in[1]->type.dim[0] == n->attr.groups;
+  WindowPart part = maps_gives(n);
+  return (part == PartPositions || part == PartImage) && n->in[MapB]->type.dim[1] == 1 &&
+         n->in[MapB]->type.dim[0] == n->attr.groups;
 }
 
 int64_t node_window(const Node *n, int i) {

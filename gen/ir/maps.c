@@ -16,6 +16,19 @@ static const Type *tensor_type(const Node *n, int tensor) {
   return tensor == MapOut ? &n->type : &n->in[tensor]->type;
 }
 
+WindowPart maps_gives(const Node *n) {
+  return n->op->cls == OpContract ? n->op->maps->part[MapOut] : PartNone;
+}
+
+int maps_tensor(const Node *n, WindowPart part) {
+  const WindowPart *parts = n->op->maps->part;
+  return parts[MapA] == part ? MapA : parts[MapB] == part ? MapB : MapOut;
+}
+
+const Type *maps_type(const Node *n, WindowPart part) {
+  return tensor_type(n, maps_tensor(n, part));
+}
+
 // Index in the node's tensor of dimension d of the row's tensor (rows omit leading dimensions).
 static int real_dim(const Maps *m, const MapRow *row, int tensor, int d) {
   return m->rank[tensor] - row->rank[tensor] + d;

@@ -28,6 +28,12 @@ typedef struct Maps {
   IndexMap dim[3][MaxRank];
 } Maps;
 
+// The part of contraction n's result; PartNone for other nodes, too.
+WindowPart maps_gives(const Node *n);
+// The tensor that is this part of a contraction along which windows slide, and its type.
+int maps_tensor(const Node *n, WindowPart part);
+const Type *maps_type(const Node *n, WindowPart part);
+
 // A divided index map (strided data gradient) splits a contraction into phases, one per residue
 // modulo the stride; each is a contraction. A phase may have an empty k: its results are 0.
 int maps_phases(const Node *n);

@@ -28,8 +28,6 @@ typedef enum OpClass {
 
 // Constants and indices are expressions without memory.
 typedef enum { SourceInput, SourceParam, SourceConst, SourceIndex, SourceState } SourceKind;
-// How the result shape of a contraction follows from its operands.
-typedef enum ContractForm { FormMatmul, FormConv, FormConvData, FormConvFilter } ContractForm;
 // Gather: result row i is input row ids[i] of the axis. Along: as torch.gather, element
 // ids[.., i, ..] of the same row.
 typedef enum MoveKind {
@@ -135,6 +133,11 @@ typedef struct MapDim {
   MapTerm over; // the attribute that the sum is divided by (must divide it); attr -1: none
 } MapDim;
 
+// What a tensor is to windows that slide: the image below them, the filter, with an element for
+// each tap, or one element for each position. A convolution computes the third from the others, its
+// gradients the image or the filter.
+typedef enum WindowPart { PartNone, PartImage, PartFilter, PartPositions } WindowPart;
+
 // Axes of the dimensions of operands a, b and the result. An axis of a and the result is a row (m),
 // of b and the result a column (n), of a and b reduced (k), of all three a batch.
 typedef struct MapRow {
@@ -143,12 +146,13 @@ typedef struct MapRow {
   bool leading; // any number of leading dimensions, broadcast
   int rank[3];
   MapDim dim[3][kMostMapDims];
+  WindowPart part[3]; // PartNone for all: no windows slide
 } MapRow;
 
 typedef struct Op {
   const char *name;
   OpClass cls;
-  int form;       // SourceKind, ContractForm or MoveKind, by class
+  int form;       // SourceKind or MoveKind, by class
   int nin;        // inputs; -1: one or more
   unsigned flags; // OpFlag
   unsigned attrs; // bit i: has the i-th field of attr_fields

@@ -152,19 +152,19 @@ static void want_groups(Compiler *c, Node *n) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
   int64_t groups = n->attr.groups;
   if (groups < 1 || a->dim[1] % groups ||
-      (n->op->form == FormConvFilter ? b->dim[1] : b->dim[0]) % groups)
+      (maps_gives(n) == PartFilter ? b->dim[1] : b->dim[0]) % groups)
     err_at(c, n->loc, "%s: groups = %lld does not divide the channels of %s and %s", n->op->name,
            (long long)groups, shape_of(n->in[0]), shape_of(n->in[1]));
 }
 
-// Checks that the gradient `g` has the output size of this window on this image. FormConvData
-// allows a larger image (transposed convolution with output padding); the excess gets no
-// contribution.
+// Checks that the gradient `g` has the output size of this window on this image. If the
+// result is the image, it may be larger (transposed convolution with output padding); the excess
+// gets no contribution.
 static void want_positions(Compiler *c, Node *n, const Type *g, const int64_t *image,
                            const int64_t *window) {
   for (int i = 0; i < 2; i++) {
     int64_t wanted = positions(c, n, i, image[i], window[i]);
-    bool room = n->op->form == FormConvData && wanted > g->dim[2 + i];
+    bool room = maps_gives(n) == PartImage && wanted > g->dim[2 + i];
     if (wanted != g->dim[2 + i] && !room)
       err_at(c, n->loc,
              "%s: a window of %lld x %lld on an image of %lld x %lld has %lld positions along "
@@ -349,13 +349,13 @@ static void (*const move_rules[])(Compiler *, Node *) = {
 
 static void infer_contract(Compiler *c, Node *n) {
   for (int i = 0; i < 2; i++) want_float(c, n, i);
-  static void (*const forms[])(Compiler *, Node *) = {
-      [FormMatmul] = infer_matmul,
-      [FormConv] = infer_conv,
-      [FormConvData] = infer_conv_data,
-      [FormConvFilter] = infer_conv_filter,
+  static void (*const gives[])(Compiler *, Node *) = {
+      [PartNone] = infer_matmul,
+      [PartPositions] = infer_conv,
+      [PartImage] = infer_conv_data,
+      [PartFilter] = infer_conv_filter,
   };
-  forms[n->op->form](c, n);
+  gives[maps_gives(n)](c, n);
 }
 
 // Adds rows (n, d) or (n) into `count` places given by ids (n); batched: rows (batch, n, d) or

@@ -98,6 +98,34 @@ static bool push_element(lua_State *lua, const char *name, int i) {
   return !lua_isnil(lua, -1);
 }
 
+// The tensor with a dimension that is indexed by this axis alone, or -1.
+static int tensor_along(const MapRow *row, int axis) {
+  for (int t = 0; t < 3; t++)
+    for (int d = 0; d < row->rank[t]; d++) {
+      const MapTerm *first = &row->dim[t][d].term[0];
+      if (row->dim[t][d].nterms == 1 && first->axis == axis && first->attr < 0) return t;
+    }
+  return -1;
+}
+
+// Finds the parts from an index position * stride + tap * dilation - pad into the image, or from
+// its inverse, (pixel - tap * dilation + pad) / stride, into the positions.
+static void find_parts(const Reader *r) {
+  MapRow *row = r->row;
+  for (int t = 0; t < 3; t++)
+    for (int d = 0; d < row->rank[t]; d++)
+      for (int i = 0; i < row->dim[t][d].nterms; i++) {
+        const MapTerm *term = &row->dim[t][d].term[i];
+        if (term->attr < 0 || strcmp(attr_fields[term->attr].name, "dilation")) continue;
+        int filter = tensor_along(row, term->axis);
+        if (filter < 0 || filter == t) die("op %s: maps: no tensor has the taps", r->op->name);
+        bool inverse = row->dim[t][d].over.attr >= 0;
+        row->part[t] = inverse ? PartPositions : PartImage;
+        row->part[filter] = PartFilter;
+        row->part[MapA + MapB + MapOut - t - filter] = inverse ? PartImage : PartPositions;
+      }
+}
+
 void maps_read(lua_State *lua, Op *op) {
   Reader r = {.c = front_compiler(lua), .op = op};
   r.row = arena_alloc(r.c->arena, sizeof *r.row);
@@ -108,5 +136,6 @@ void maps_read(lua_State *lua, Op *op) {
     op->last[i] = push_element(lua, "last", i + 1) ? (int)lua_tointeger(lua, -1) - 1 : -1;
     lua_pop(lua, 2);
   }
+  find_parts(&r);
   op->maps = r.row;
 }

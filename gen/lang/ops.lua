@@ -354,19 +354,19 @@ op{name = "window_sum", class = "window", attrs = {"kernel", "stride", "pad", "d
 -- contractions: the axes of the dimensions of both operands and of the result. `pad` and so on are
 -- attributes, pad2 its second number; g:c is two axes in one dimension, c the inner one. Results
 -- exist only where a division has no remainder.
-op{name = "matmul", class = "contract", form = "matmul", nin = 2,
+op{name = "matmul", class = "contract", nin = 2,
    maps = {"..., row, inner", "..., inner, column", "..., row, column"}}
-op{name = "conv2d", class = "contract", form = "conv", nin = 2, last = {2, 2, 2},
+op{name = "conv2d", class = "contract", nin = 2, last = {2, 2, 2},
    attrs = {"stride", "pad", "dilation", "groups"},
    maps = {"image, g:c, p*stride1 + r*dilation1 - pad1, q*stride2 + s*dilation2 - pad2",
            "g:o, c, r, s", "image, g:o, p, q"}}
 -- The gradient of the image, from that of the result; also a transposed convolution.
-op{name = "conv2d_data", class = "contract", form = "conv_data", nin = 2, last = {2, 1, 2},
+op{name = "conv2d_data", class = "contract", nin = 2, last = {2, 1, 2},
    attrs = {"stride", "pad", "dilation", "groups", "size"},
    maps = {"image, g:o, (h - r*dilation1 + pad1)/stride1, (w - s*dilation2 + pad2)/stride2",
            "g:o, c, r, s", "image, g:c, h, w"}}
 -- The gradient of the filter, from that of the result and the image.
-op{name = "conv2d_filter", class = "contract", form = "conv_filter", nin = 2, last = {2, 2, 2},
+op{name = "conv2d_filter", class = "contract", nin = 2, last = {2, 2, 2},
    attrs = {"stride", "pad", "dilation", "groups", "size"},
    maps = {"image, g:o, p, q",
            "image, g:c, p*stride1 + r*dilation1 - pad1, q*stride2 + s*dilation2 - pad2",

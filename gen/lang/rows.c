@@ -7,7 +7,6 @@
 // The names a row's `form` may have, by class.
 static const char *const forms[OpClassCount][8] = {
     [OpSource] = {"input", "param", "const", "index", "state"},
-    [OpContract] = {"matmul", "conv", "conv_data", "conv_filter"},
     [OpMove] = {"reshape", "permute", "slice", "concat", "pad", "roll", "gather", "along"},
 };
 

@@ -31,14 +31,13 @@ typedef struct Windows {
 } Windows;
 
 static Windows windows_of(const Node *n, Dtype dtype) {
-  bool gradient = n->op->form == FormConvFilter;
-  const Type *y = gradient ? &n->in[0]->type : &n->type, *x = &n->in[gradient]->type;
-  Windows v = {.image = x, .gradient = gradient, .across = y->dim[3]};
-  v.filter = gradient ? n->type.dim : n->in[1]->type.dim;
+  const Type *y = maps_type(n, PartPositions), *x = maps_type(n, PartImage);
+  Windows v = {.image = x, .filter = maps_type(n, PartFilter)->dim, .across = y->dim[3]};
+  v.gradient = maps_gives(n) == PartFilter;
   v.positions = (double)(y->dim[0] * y->dim[2] * y->dim[3]);
   v.size = (int64_t)dtype_size(dtype);
   v.turned = x->dim[1] > 1 && x->order[3] != 1;
-  OpClass cls = n->in[gradient]->op->cls;
+  OpClass cls = n->in[maps_tensor(n, PartImage)]->op->cls;
   v.copied = (v.turned || x->dtype != dtype) && (cls == OpSource || cls == OpMove);
   return v;
 }
@@ -171,13 +170,13 @@ void channels_pack(Graph *to, Node *n, Dtype dtype) {
   Windows v = windows_of(n, dtype);
   if (!may_pack(to, n, &v)) return;
   Way w = best_way(to, n, &v);
-  int image = v.gradient, filter = !v.gradient;
+  int image = maps_tensor(n, PartImage);
   n->in[image] = in_units(to, n->in[image], &w, 0, w.width);
   if (v.gradient) {
     n->attr.size[1] = n->type.dim[3] = w.window;
     n->type.dim[1] = w.unit;
   } else {
-    n->in[filter] = in_units(to, n->in[filter], &w, w.lead, w.window);
+    n->in[MapB] = in_units(to, n->in[MapB], &w, w.lead, w.window);
   }
   n->attr.stride[1] = w.stride;
   n->attr.pad[1] = w.left, n->attr.pad[3] = w.right;

@@ -10,9 +10,8 @@ enum { kMostSums = 225 }; // more kernels would take long to compile: 15 x 15
 
 // Is n such a gradient, and are sums faster than a contraction?
 static bool is_gradient(const Graph *g, const Node *n) {
-  return n->op->cls == OpContract && n->op->form == FormConvFilter && n->type.dim[1] == 1 &&
-         n->type.dim[0] == n->attr.groups && n->type.dim[2] * n->type.dim[3] <= kMostSums &&
-         gain_taps(g->c->options.arch, n);
+  return maps_gives(n) == PartFilter && n->type.dim[1] == 1 && n->type.dim[0] == n->attr.groups &&
+         n->type.dim[2] * n->type.dim[3] <= kMostSums && gain_taps(g->c->options.arch, n);
 }
 
 // A private move of the reader, marked late: the kernel of its input does not compute it

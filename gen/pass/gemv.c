@@ -93,24 +93,25 @@ static bool is_one_filter(const Node *n) {
   const Attr *a = &n->attr;
   bool pixel = a->stride[0] == 1 && a->stride[1] == 1 && a->groups == 1;
   for (int i = 0; i < 4; i++) pixel = pixel && a->pad[i] == 0;
-  const Type *filter = n->op->form == FormConvFilter ? &n->type : &n->in[1]->type;
+  const Type *filter = maps_type(n, PartFilter);
   return pixel && filter->dim[0] == 1 && filter->dim[2] == 1 && filter->dim[3] == 1;
 }
 
 // Such a convolution is a sum over channels, its data gradient no sum, its filter gradient a sum
 // over pixels, in any memory order. Returns n itself if it is none of these.
 Node *gemv_filter(Graph *to, Node *n) {
-  if (n->op->form == FormMatmul || !is_one_filter(n)) return n;
-  bool image = n->op->form == FormConvData, filter = n->op->form == FormConvFilter;
-  Node *x = n->in[filter ? 1 : 0], *products = multiply(to, n, n->in[0], n->in[1]);
-  if (image) return instead(n, products);
-  memcpy(products->type.order, x->type.order, sizeof x->type.order);
+  if (maps_gives(n) == PartNone || !is_one_filter(n)) return n;
+  bool filter = maps_gives(n) == PartFilter;
+  Node *products = multiply(to, n, n->in[0], n->in[1]);
+  if (maps_gives(n) == PartImage) return instead(n, products);
+  const Type *image = maps_type(n, PartImage);
+  memcpy(products->type.order, image->order, sizeof image->order);
   return instead(n, sum_along(to, n, products, filter ? 1 << 0 | 1 << 2 | 1 << 3 : 1 << 1));
 }
 
 // The replacement of contraction n, whose operands may have any order, or n itself.
 Node *gemv_product(Graph *to, Node *n) {
-  if (n->op->form != FormMatmul) return n;
+  if (maps_gives(n) != PartNone) return n;
   Node *x = n->in[0], *w = n->in[1];
   int rx = x->type.rank, rank = n->type.rank;
   int64_t k = x->type.dim[rx - 1], multiplies = type_count(&n->type) * k;

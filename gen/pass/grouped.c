@@ -14,7 +14,7 @@
 static int64_t groups_to_pack(const Node *n, Dtype dtype) {
   enum { kSector = 32, kColumns = 16, kMostPacked = 16 }; // bytes; narrowest tile
   const int64_t *w = n->in[1]->type.dim, groups = n->attr.groups;
-  bool data = n->op->form == FormConvData;
+  bool data = maps_gives(n) == PartImage;
   int64_t columns = data ? w[1] : w[0] / groups, along = data ? w[0] / groups : w[1];
   int64_t size = (int64_t)dtype_size(dtype), best = 1, least = 0;
   for (int64_t p = 1; p <= groups && p <= kMostPacked; p++) {
@@ -131,7 +131,7 @@ Node *groups_unpack(Graph *to, Node *packed, const Node *n) {
 
 // Packs n, a convolution or a filter gradient; the latter then has another shape.
 void groups_pack(Graph *to, Node *n, Dtype dtype) {
-  bool gradient = n->op->form == FormConvFilter;
+  bool gradient = maps_gives(n) == PartFilter;
   bool depthwise = gradient ? n->type.dim[1] == 1 && n->type.dim[0] == n->attr.groups
                             : node_depthwise(n); // depthwise_wgrad.c, or the window template
   if (depthwise || n->attr.groups == 1) return;

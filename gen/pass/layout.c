@@ -301,9 +301,9 @@ static Node *rounded(Graph *to, Node *x) {
 // of a convolution may be packed first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
   int64_t groups = n->attr.groups;
-  if (n->op->form != FormMatmul) groups_pack(to, n, dtype);
+  if (maps_gives(n) != PartNone) groups_pack(to, n, dtype);
   bool packed = n->attr.groups != groups; // a gradient is unpacked in only one way
-  if (n->op->form == FormConv || (n->op->form == FormConvFilter && !packed))
+  if (maps_gives(n) == PartPositions || (maps_gives(n) == PartFilter && !packed))
     channels_pack(to, n, dtype);
   for (int i = 0; i < 2; i++) {
     Node *x = n->in[i];
@@ -398,7 +398,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       n->uses = 0;
       n = moved;
     }
-    if (n->op->form == FormConvFilter) {
+    if (maps_gives(n) == PartFilter) {
       bool grouped = n->attr.groups != node->attr.groups;
       return grouped ? groups_unpack(to, n, node) : channels_unpack(to, n, node);
     }

@@ -102,7 +102,7 @@ void sched_map(Group *g, const Arch *arch) {
 
 // Image columns that a row of filter taps reads for `pixels` adjacent outputs.
 int window_columns(const Node *n, int pixels) {
-  bool back = n->op->cls == OpContract && n->op->form == FormConvData;
+  bool back = maps_gives(n) == PartImage;
   int64_t stride = back ? 1 : n->attr.stride[1];
   return (int)((pixels - 1) * stride + (node_window(n, 1) - 1) * n->attr.dilation[1] + 1);
 }
@@ -119,7 +119,7 @@ int window_rows_at_once(const Node *n, const Tile *t) {
 static bool may_have_pixels(const Node *n, int lanes, int pixels) {
   enum { kMostHeld = 128 };
   const int64_t *stride = n->attr.stride;
-  bool weighted = n->op->cls == OpContract, back = weighted && n->op->form == FormConvData;
+  bool weighted = n->op->cls == OpContract, back = maps_gives(n) == PartImage;
   int64_t kernel = node_window(n, 1), held = pixels + (weighted ? kernel : 0) + 1;
   bool last = n->type.order[3] == 1 && n->type.order[2] == 3 && n->type.dim[1] > 1;
   if (pixels == 1) return true;

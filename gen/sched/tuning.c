@@ -329,7 +329,7 @@ const char *tuning_problem(const Group *g) {
   const Attr *t = &n->attr;
   Arena *arena = g->graph->arena;
   const char *dtype = precision_name(n->precision);
-  if (n->op->form == FormMatmul) {
+  if (maps_gives(n) == PartNone) {
     Product p = contract_product(g);
     return arena_printf(arena, "%s matmul %s%s by %s%s", dtype, matrices(arena, &a->type, p.m, p.k),
                         lie(g, a), matrices(arena, &b->type, p.k, p.n), lie(g, b));
@@ -340,9 +340,9 @@ const char *tuning_problem(const Group *g) {
                         (long long)t->dilation[1]);
   if (t->groups != 1) more = arena_printf(arena, "%s groups %lld", more, (long long)t->groups);
   static const char *const words[] = {
-      [FormConv] = "conv", [FormConvData] = "conv data", [FormConvFilter] = "conv filter"};
+      [PartPositions] = "conv", [PartImage] = "conv data", [PartFilter] = "conv filter"};
   return arena_printf(arena, "%s %s %s by %s stride %lldx%lld pad %lld,%lld,%lld,%lld%s", dtype,
-                      words[n->op->form], shape(arena, &a->type), shape(arena, &b->type),
+                      words[maps_gives(n)], shape(arena, &a->type), shape(arena, &b->type),
                       (long long)t->stride[0], (long long)t->stride[1], (long long)t->pad[0],
                       (long long)t->pad[1], (long long)t->pad[2], (long long)t->pad[3], more);
 }

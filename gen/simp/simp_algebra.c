@@ -260,7 +260,7 @@ static void useful_taps(const Node *n, int i, int64_t *first, int64_t *end) {
 
 // Removes filter taps that only ever see padding: 8 of 9 on an image of one pixel.
 Node *drop_taps(Graph *to, Node *n) {
-  if (n->op->cls != OpContract || n->op->form != FormConv) return NULL;
+  if (maps_gives(n) != PartPositions) return NULL;
   Node *w = n->in[1];
   Attr attr = n->attr, cut = {.ends = {w->type.dim[0], w->type.dim[1]}};
   bool fewer = false;

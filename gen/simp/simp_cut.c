@@ -39,7 +39,7 @@ static bool is_whole(const Cut *c, const Node *x) {
 // Does each element of n that the slice takes depend only on the same rows of n's inputs?
 static bool by_rows(const Cut *c, const Node *n) {
   bool map = n->op->cls == OpMap && n->op->typing != TypeDraw,
-       product = n->op->cls == OpContract && n->op->form == FormMatmul && n->in[1]->type.rank == 2,
+       product = n->op->cls == OpContract && maps_gives(n) == PartNone && n->in[1]->type.rank == 2,
        inner = !n->fixed && n->type.rank == c->slice->type.rank &&
                (map || product || n->op->cls == OpReduce);
   for (int d = 0; d < n->type.rank && inner; d++) {

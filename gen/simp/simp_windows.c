@@ -115,7 +115,7 @@ Node *window_mapped(Graph *to, Node *n) {
 static Node *pixels_cut(Graph *to, Node *x, const Attr *slice) {
   Attr attr = x->attr;
   const Type *image = &x->in[0]->type, *filter = &x->in[1]->type;
-  if (x->op->form != FormConv || x->uses > 1) return NULL;
+  if (maps_gives(x) != PartPositions || x->uses > 1) return NULL;
   for (int i = 0; i < 2; i++) {
     int64_t begin = slice->dims[2 + i], count = slice->ends[2 + i] - begin;
     int64_t span = (filter->dim[2 + i] - 1) * attr.dilation[i] + 1;

@@ -132,10 +132,38 @@ static void phases(void **state) {
   assert_true(maps_multiplies(n) == 64 * 9 * 8 * 4);
 }
 
+// The maps tell which tensor is the image, the filter, or has an element per position.
+static void parts(void **state) {
+  (void)state;
+  c.graph = graph_new(&c, "test");
+  Node *x = source("x", 2, 4, 8, 8), *w = source("w", 6, 4, 3, 3), *y = source("y", 2, 6, 6, 6);
+  Node *of[] = {[PartImage] = x, [PartFilter] = w, [PartPositions] = y};
+  const struct {
+    const char *op;
+    WindowPart a, b, result;
+  } rows[] = {{"conv2d", PartImage, PartFilter, PartPositions},
+              {"conv2d_data", PartPositions, PartFilter, PartImage},
+              {"conv2d_filter", PartPositions, PartImage, PartFilter}};
+  for (size_t i = 0; i < LENGTH(rows); i++) {
+    Node *in[] = {of[rows[i].a], of[rows[i].b]};
+    Attr attr = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    for (int d = 0; d < 2; d++) attr.size[d] = of[rows[i].result]->type.dim[2 + d];
+    Node *n = graph_add(c.graph, op_need(&c, rows[i].op), 2, in, &attr, NULL);
+    shape_infer(&c, n);
+    assert_int_equal(maps_gives(n), rows[i].result);
+    assert_int_equal(maps_tensor(n, rows[i].a), MapA);
+    assert_int_equal(maps_tensor(n, rows[i].b), MapB);
+    for (WindowPart p = PartImage; p <= PartPositions; p++)
+      assert_true(type_same_shape(maps_type(n, p), &of[p]->type));
+  }
+  assert_int_equal(op_need(&c, "matmul")->maps->part[MapOut], PartNone);
+  assert_int_equal(maps_gives(x), PartNone);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(convolutions), cmocka_unit_test(image_gradients),
-      cmocka_unit_test(filter_gradients), cmocka_unit_test(phases)};
+      cmocka_unit_test(filter_gradients), cmocka_unit_test(phases), cmocka_unit_test(parts)};
   open_compiler(&c, &err, "fused", "fp32");
   return cmocka_run_group_tests_name("products", tests, NULL, NULL);
 }
