@@ -180,8 +180,9 @@ static int say(lua_State *lua) { // print, to stderr: stdout is for results
 static int no_variable(lua_State *lua) { // __index(environment, name)
   static const struct {
     const char *name, *hint;
-  } python[] = {
-      {"torch", "use nn"},
+  } known[] = {
+      {"nn", "begin with: local nn = require \"nn\""},
+      {"torch", "use nn"},            {"F", "use nn"},
       {"True", "it is true in Lua"},  {"False", "it is false in Lua"},
       {"None", "it is nil in Lua"},   {"len", "it is #list in Lua, of a tensor x.shape[1]"},
       {"range", "Lua counts by for i = 1, n do, nn.arange(n) makes a tensor"},
@@ -189,8 +190,8 @@ static int no_variable(lua_State *lua) { // __index(environment, name)
   const char *name = luaL_tolstring(lua, 2, NULL);
   const char *hint = "a model file has nn, and of Lua string, table, math and utf8; texts stand "
                      "in quotes";
-  for (size_t i = 0; i < LENGTH(python); i++)
-    if (!strcmp(name, python[i].name)) hint = python[i].hint;
+  for (size_t i = 0; i < LENGTH(known); i++)
+    if (!strcmp(name, known[i].name)) hint = known[i].hint;
   err_at(front_compiler(lua), front_here(lua), "there is no variable '%s'; %s", name, hint);
 }
 

@@ -1,0 +1,1 @@
+nn.output("y", nn.input("x", {2, 3}):relu())
