@@ -20,7 +20,9 @@
 //@ part("parts/product_maps.cu")
 
 struct Smem {
-//@ local out = not k.own and "out[kTileM * kTileN]"
+//@ local staged = k.transposed and "ByColumns<kTileM>" or "ByRows<kTileN>"
+//@ local values = k.transposed and "ByColumns<kTileM>::kStride * kTileN" or "kTileM * kTileN"
+//@ local out = not k.own and "out[" .. values .. "]"
 //@ if out or k.columns and not k.walks then
   union {
     struct {
@@ -175,17 +177,21 @@ $(k.params)) {
 //@ if not k.own then
   nn_sync();
 
+//@ if k.transposed then
+  // Outputs are staged in shared memory so that neighbouring threads store neighbours along m.
+//@ else
   // Outputs are staged in shared memory so that each thread stores neighbours along n.
-  product.stage(smem.out, kTileN, warp_m, warp_n);
+//@ end
+  product.stage($(staged){smem.out}, warp_m, warp_n);
   nn_sync();
 //@ end
 //@ if k.splits > 1 then
 
   // Split-K: each block stores its partial tile; the last one adds them and runs the epilogue.
   const int tile_id = batch * kTiles + tile;
-  float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
+  float *sums_of_parts = own_sums + tile_id * (kSplits * $(values));
   int *arrived = own_arrived + tile_id * kPartCounts;
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
+  if (!sum_parts<kThreads, $(values), kSplits, kPartGroup>(smem.out, sums_of_parts, split,
                                                                  arrived, &smem.last)) return;
 //@ end
 
@@ -243,7 +249,7 @@ $(k.params)) {
   each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)$(turn)$(most)>(
       product, warp_m, warp_n, m0, n0, $(rows), epilogue$(behind));
 //@ else
-//@ local each = k.pair and "each_pair" or "each_output"
+//@ local each = k.pair and "each_pair" or k.transposed and "each_transposed" or "each_output"
   $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads$(most)>(smem.out, m0, n0, $(rows), epilogue);
 //@ end
 //@ if k.row_states and k.own then

@@ -206,6 +206,7 @@ static void put_shape(ProductText *h) {
   hole_int(e, "taps", tile_tap_bytes(p) / kTapBytes);
   hole_int(e, "smem", t->smem);
   hole_bool(e, "own", tile_keeps(t, p, e->g));
+  hole_bool(e, "transposed", p->transposed);
   bool changes = false; // of memory that it also reads
   for (int i = 0; i < e->g->noutputs; i++)
     changes = changes || group_aliases(e->g, e->g->outputs[i]);

@@ -155,6 +155,10 @@ AxisRole attend_backward_role(const Attention *a, const Maps *values, int d);
 const Node *tail_made(const Group *g, int tail); // the value that a tail's maps have the shape of
 Lane tail_product_lane(const Node *product);     // neighbouring columns of a contraction's result
 Lane tail_lane(const Group *g, int tail);        // after the tail's moves
+Lane tail_row_lane(const Group *g, int tail);    // neighbouring rows, after the tail's moves
+// May a contraction store its only value of type t transposed, `rows` being neighbours in memory?
+bool tail_transposed(const Group *g, Lane rows, const Type *t);
+bool tail_all_transposed(const Group *g); // does it store all outputs so?
 // The tail from which n reads k: an index, kRowTail or kFootTail; below both if there are several.
 int tail_of_inputs(const Group *k, const Node *n);
 void tail_join(Group *k, Node *n);                  // n has joined k: sets its tail

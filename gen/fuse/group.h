@@ -18,6 +18,7 @@ typedef struct Fusion {
   bool maps;     // maps and moves only: any template may compute such a group
   bool sweeps;   // reductions of the same elements join it
   bool product;  // the anchor is a contraction: its epilogue computes moves and column sums
+  bool transposes; // its stores may be coalesced along rows, not columns
   bool anywhere; // can store to any layout
   bool in_place; // after the anchor, each element is read and written by one thread
 } Fusion;

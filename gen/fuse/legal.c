@@ -19,10 +19,29 @@ bool legal_stores_runs(const Group *k, Lane lane, const Type *t) {
   return (lane.dim >= 0 && stride[lane.dim] == 1) || gain_scatters(k->graph->c->options.arch, t);
 }
 
+bool legal_alone(const Group *k, const Node *n) {
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *made = k->nodes[i];
+    int count;
+    if (made == n) continue;
+    Node **readers = fuse_readers(k->graph, made, &count);
+    if (count != made->uses) return false; // it is an output of the model
+    for (int j = 0; j < count; j++)
+      if (readers[j] != n && readers[j]->group != k) return false;
+  }
+  return true;
+}
+
+// Would n be the only value that the product stores, along its rows?
+static bool stores_transposed(const Group *k, const Node *n, Lane rows, const Type *t) {
+  return tail_transposed(k, rows, t) && legal_alone(k, n);
+}
+
 // Would the group's stores of map n be coalesced?
 static bool stores_well(const Group *k, const Node *n) {
   const Type *made = &k->anchor->type, *t = &n->type;
   int tail = k->ntails ? tail_of_inputs(k, n) : 0;
+  if (k->ntails && stores_transposed(k, n, tail_row_lane(k, tail), t)) return true;
   if (k->ntails && (k->pair[0] || k->tails[tail].nmoves))
     return legal_stores_runs(k, tail_lane(k, tail), t);
   if (k->tm->fusion->maps || !type_same_shape(made, t)) return true;
@@ -81,18 +100,6 @@ static const char *map_joins(const Group *k, const Node *n) {
 }
 
 // ---- moves -------------------------------------------------------------------------------------
-
-bool legal_alone(const Group *k, const Node *n) {
-  for (int i = 0; i < k->nnodes; i++) {
-    const Node *made = k->nodes[i];
-    int count;
-    Node **readers = fuse_readers(k->graph, made, &count);
-    if (count != made->uses) return false; // it is an output of the model
-    for (int j = 0; j < count; j++)
-      if (readers[j] != n && readers[j]->group != k) return false;
-  }
-  return true;
-}
 
 // Is n a reshape or permutation of a result of k with the same memory layout? It is stored as is.
 bool legal_lies_alike(const Group *k, const Node *n) {
@@ -162,8 +169,10 @@ static const char *move_joins_product(const Group *k, const Node *n) {
   if (!op_scatters(n->op))
     return "a product's epilogue computes no moves except reshape, permute, slice, roll";
   if (k->pair[0] && !tail_goes_on(k, n)) return "the unpermuted result has other readers";
-  Lane lane = tail_lane(k, tail_of_inputs(k, n));
+  int tail = tail_of_inputs(k, n);
+  Lane lane = tail_lane(k, tail), rows = tail_row_lane(k, tail);
   bool maps;
+  stored_after(n, &rows, &maps);
   const Node *stored = stored_after(n, &lane, &maps);
   int readers;
   fuse_readers(k->graph, stored, &readers);
@@ -171,7 +180,8 @@ static const char *move_joins_product(const Group *k, const Node *n) {
     return "the unpermuted result has other readers and can be read in place";
   if (!tail_may_begin(k, n))
     return "the product already has the maximum number of epilogue outputs";
-  return when(legal_stores_runs(k, lane, &stored->type),
+  return when(stores_transposed(k, n, rows, &stored->type) ||
+                  legal_stores_runs(k, lane, &stored->type),
               "the move would make the product's stores uncoalesced");
 }
 
@@ -290,6 +300,7 @@ const Fusion fusion_contract = {
     .joins = {[OpMap] = map_joins, [OpReduce] = legal_columns, [OpMove] = move_joins_product},
     .takes = prologue_of_product,
     .product = true,
+    .transposes = true,
     .anywhere = true,
     .in_place = true};
 const Fusion fusion_attend = {

@@ -133,6 +133,7 @@ const char *legal_columns(const Group *k, const Node *n) {
   if (k->pair[0] || tail_of_inputs(k, n) || !is_reshaped(&k->tails[0]) ||
       !type_same_shape(&x->type, &tail_made(k, 0)->type))
     return "its input is not the product's result in its original layout";
+  if (tail_transposed(k, tail_row_lane(k, 0), &x->type)) return "that kernel stores along rows";
   if (maps_count(&maps, AxisBatch) > 1 || maps_count(&maps, AxisN) != columns)
     return "a product with batches or groups cannot reduce columns";
   unsigned kept = group_dims_kept(k, n, &together);

@@ -12,20 +12,52 @@ const Node *tail_made(const Group *g, int tail) {
   return t && t->nmoves ? t->moves[t->nmoves - 1] : g->pair[0] ? g->pair[0] : g->anchor;
 }
 
-Lane tail_product_lane(const Node *product) {
+// Neighbouring columns (AxisN) or rows (AxisM) of a contraction's result.
+static Lane product_lane(const Node *product, AxisRole role) {
   const Type *y = &product->type;
   Maps maps = maps_of(product, 0);
-  int dim = maps_dim(&maps, MapOut, AxisN);
+  int dim = maps_dim(&maps, MapOut, role);
+  if (dim < 0) return (Lane){-1, 1};
   for (int i = 0; i < y->rank; i++) // the innermost in memory
-    if (maps_uses(&maps.dim[MapOut][y->order[i]], &maps, AxisN)) dim = y->order[i];
+    if (maps_uses(&maps.dim[MapOut][y->order[i]], &maps, role)) dim = y->order[i];
   return (Lane){dim, maps_run(&maps, MapOut, dim)};
+}
+
+Lane tail_product_lane(const Node *product) {
+  return product_lane(product, AxisN);
+}
+
+static Lane lane_after(const Group *g, int tail, Lane lane) {
+  for (int i = 0; i < g->tails[tail].nmoves; i++) lane = lane_follow(lane, g->tails[tail].moves[i]);
+  return lane;
 }
 
 Lane tail_lane(const Group *g, int tail) {
   Lane lane = tail_product_lane(g->anchor);
   if (g->pair[0]) lane.run /= 2;
-  for (int i = 0; i < g->tails[tail].nmoves; i++) lane = lane_follow(lane, g->tails[tail].moves[i]);
-  return lane;
+  return lane_after(g, tail, lane);
+}
+
+Lane tail_row_lane(const Group *g, int tail) {
+  return lane_after(g, tail, product_lane(g->anchor, AxisM));
+}
+
+bool tail_transposed(const Group *g, Lane rows, const Type *t) {
+  enum { kLeastRun = 4 }; // half of a sector of floats
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  for (int i = 0; i < g->nnodes; i++)
+    if (group_reduces(g, g->nodes[i])) return false;
+  return g->tm->fusion->transposes && !g->pair[0] && rows.run >= kLeastRun && stride[rows.dim] == 1;
+}
+
+bool tail_all_transposed(const Group *g) {
+  bool all = g->noutputs > 0;
+  for (int i = 0; i < g->noutputs && all; i++) {
+    const Node *n = g->outputs[i];
+    all = n->tail >= 0 && tail_transposed(g, tail_row_lane(g, n->tail), &n->type);
+  }
+  return all;
 }
 
 int tail_of_inputs(const Group *k, const Node *n) {

@@ -195,7 +195,9 @@ static int whole_columns(const Group *g) {
 Product contract_product(const Group *g) {
   const Node *n = g->anchor;
   Arena *arena = g->graph->arena;
-  Product p = {.size = (int)dtype_size(prec_operand(n)), .pair = g->pair[0] != NULL};
+  Product p = {.size = (int)dtype_size(prec_operand(n)),
+               .pair = g->pair[0] != NULL,
+               .transposed = tail_all_transposed(g)};
   int most = maps_phases(n);
   int64_t together;
   unsigned batches = group_dims_kept(g, NULL, &together) | (g->attention ? g->attention->apart : 0);

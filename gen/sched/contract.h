@@ -34,6 +34,7 @@ typedef struct Product {
   Maps *maps;  // per phase; axes in the order kernels count them, outermost first
   int size;    // bytes of an operand's element
   bool pair;   // a tile holds the same columns of both halves (Group.pair)
+  bool transposed; // outputs are stored along m
   int whole;   // tile width must be a multiple of this
   int tap_run; // elements of k per entry of the tap table of a; 0: no table
   Operand a, b;
@@ -85,6 +86,7 @@ bool unit_truncates(const Group *g);    // does g's unit truncate operands to TF
 // ---- sched_cost.c: what a tile needs and costs -------------------------------------------------
 
 int tile_threads(const Tile *t);
+int tile_staged(const Tile *t, const Product *p); // floats of staged outputs, with padding
 double tile_warps(const Tile *t);
 int tile_tap_bytes(const Product *p); // shared memory of the tap table
 int tile_smem(const Tile *t, const Product *p, const Group *g, const Arch *arch); // bytes

@@ -24,8 +24,8 @@ static bool may_cut(const Product *p, const Group *g, const Tile *t) {
   if (t->n % p->whole) return false;
   if ((p->a.across && t->m % row) || (p->b.across && t->n % row)) return false;
   int64_t blocks_of_k = ceil_div(p->k * p->size, kRowBytes);
-  return t->splits == 1 ||
-         (blocks_of_k >= 2 * t->splits && tile_count(t, p) * t->splits * t->m * t->n <= INT32_MAX);
+  return t->splits == 1 || (blocks_of_k >= 2 * t->splits &&
+                            tile_count(t, p) * t->splits * tile_staged(t, p) <= INT32_MAX);
 }
 
 // Keeps tiles[0..kept) the cheapest so far, sorted, at most `most`.
@@ -100,7 +100,7 @@ Tile sched_pick(const Group *g, const Tile *list, int count) {
 // there are two stages), and arrival counters.
 static void add_scratch(Group *g, const Product *p) {
   const Tile *t = &g->tile;
-  int64_t tiles = (int64_t)tile_count(t, p), tile = t->m * t->n, counts = tile_part_counts(t);
+  int64_t tiles = (int64_t)tile_count(t, p), tile = tile_staged(t, p), counts = tile_part_counts(t);
   int64_t sums = tiles * t->splits * tile;
   sched_scratch(g, "own_sums", DtF32, sums);
   sched_scratch(g, "own_arrived", DtI32, tiles * counts);
@@ -153,6 +153,7 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   t->lanes = tile_keeps(t, &p, g) && p.b.across ? kMostLanes / 2 : kMostLanes;
   for (int i = 0; i < g->ntails; i++)
     if (tail_writes(g, i)) t->lanes = (int)fmin(t->lanes, sched_lanes(g, tail_lane(g, i).run));
+  if (p.transposed) t->lanes = 1;
   bool walks = tile_walks(t, &p, g, arch);
   t->grid[0] = walks ? t->blocks * arch->sms : (int64_t)tile_count(t, &p) * t->splits;
   g->nscratch = 0;

@@ -21,6 +21,7 @@ enum {
   kTapIssue = 4,      // per copy: looks up the filter tap and whether it is inside
   kOutputIssue = 9,   // per output in the epilogue: staged, read, converted, stored
   kKeptIssue = 1,     // per output of an epilogue in registers (counted in SASS)
+  kScalarIssue = 3,   // more, per output that is stored singly (estimated)
   kExchangeIssue = 2, // per output exchanged with a neighbouring lane (by hand)
   kRowsIssue = 28,    // per word of 8 columns, reduced over the rows of a warp (by hand)
   kRunIssue = 6,      // per output added to a run of a column's moments (by hand)
@@ -55,9 +56,14 @@ static int table_rows(const Tile *t) {
   return (int)round_up(t->m, tile_threads(t) * 16 / kRowBytes);
 }
 
+int tile_staged(const Tile *t, const Product *p) {
+  enum { kBehind = 4 }; // each column, if transposed (lib/tile.cuh)
+  return (t->m + kBehind * p->transposed) * t->n;
+}
+
 // Shared memory of a block that processes one tile.
 static int smem_of_one(const Tile *t, const Product *p) {
-  int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
+  int ring = t->stages * (t->m + t->n) * kRowBytes, out = tile_staged(t, p) * 4;
   int tables = p->tap_run ? tile_tap_bytes(p) + table_rows(t) * kTapBytes : 0;
   return (ring > out ? ring : out) + tables + kSmemLast;
 }
@@ -373,7 +379,8 @@ static double finish_clocks(const Tile *t, const Product *p, const Group *g, con
   double words = tile_column_words(g);
   double kept = kKeptIssue + (p->b.across ? kExchangeIssue : 0) +
                 words * kRowsIssue / t->tm; // a lane has tm / 8 rows of a column
-  double of_one = (keeps ? kept : kOutputIssue) + output_flops(g, all) + column_flops(g);
+  double of_one = (keeps ? kept : kOutputIssue) + p->transposed * kScalarIssue +
+                  output_flops(g, all) + column_flops(g);
   double issue = outputs * of_one + state_issue(t, p, g);
   double reads = reads_more(g, p) ? ceil(outputs / (tile_threads(t) * lanes * kAtOnce)) : 0;
   double written = (double)g->bytes_written * fmin(1, outputs / all);

@@ -51,6 +51,30 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
   }
 }
 
+// The same for an output whose rows are neighbours in memory: a thread keeps its row.
+template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, int kMost = 7,
+          class Each>
+__device__ __forceinline__ void each_transposed(const float *staged, int m0, int n0, int rows,
+                                                Each each) {
+  static_assert(kLanes == 1, "neighbours of a column are stored by neighbouring threads");
+  constexpr int kAlongM = nn_gcd(kTileM, kThreads), kAlongN = kThreads / kAlongM;  // threads
+  // Columns that a warp reads at once are that far apart, so that they are in different banks.
+  constexpr int kApart = kAlongM < kWarp ? kAlongM / 4 : 1, kGroups = kAlongN / kApart;
+  const int thread = threadIdx.x / kAlongM;
+  const int first_column = thread % kGroups * kApart + thread / kGroups;
+#pragma unroll
+  for (int first = 0; first < kTileM; first += kAlongM) {
+    const int row = first + threadIdx.x % kAlongM;
+    if (kM % kTileM && m0 + row >= rows) break;
+    each_row<kTileN, kAlongN, kN, kMost>(first_column, kN - n0, [&](int column) {
+      auto outputs = each(m0 + row, n0 + column);
+      return [=]() mutable {
+        outputs(nn_load<1>(staged + ByColumns<kTileM>::at(row, column)));
+      };
+    });
+  }
+}
+
 // The same for a GLU, whose tile has the columns of both halves: calls each(m, n)(outputs, others)
 // with n a column of the first half and `others` the outputs of the second half.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, int kMost = 7,

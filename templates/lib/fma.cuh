@@ -52,14 +52,14 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     }
   }
 
-  // Writes the warp's outputs to `out`, rows of `stride` floats, from (row, column) on.
-  __device__ void stage(float *out, int stride, int row, int column) const {
+  // Writes the warp's outputs to `staged`, from (row, column) on.
+  template <class Staged> __device__ void stage(Staged staged, int row, int column) const {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
 #pragma unroll
       for (int j = 0; j < kColumns; ++j)
-        out[staged(stride, row + lane / kLanesN + kLanesM * i,
-                   column + lane % kLanesN + kLanesN * j)] = acc[i][j];
+        staged.put(row + lane / kLanesN + kLanesM * i, column + lane % kLanesN + kLanesN * j,
+                   acc[i][j]);
   }
 };

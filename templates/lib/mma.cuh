@@ -112,8 +112,8 @@ struct MmaTile {
     nn_mma_tile_tf32(acc, fr, fc);
   }
 
-  // Writes the warp's outputs to `out`, rows of `stride` floats, from (row, column) on.
-  __device__ void stage(float *out, int stride, int row, int column) const {
+  // Writes the warp's outputs to `staged`, from (row, column) on.
+  template <class Staged> __device__ void stage(Staged staged, int row, int column) const {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
@@ -124,11 +124,10 @@ struct MmaTile {
           const int r = i * 16 + half * 8 + lane / 4, c = j * 8;
           const float first = acc[i][j][half * 2], second = acc[i][j][half * 2 + 1];
           if constexpr (kSwapped) {
-            out[staged(stride, row + c + lane % 4, column + r)] = first;
-            out[staged(stride, row + c + lane % 4 + 4, column + r)] = second;
+            staged.put(row + c + lane % 4, column + r, first);
+            staged.put(row + c + lane % 4 + 4, column + r, second);
           } else {
-            nn_store<2>(out + staged(stride, row + r, column + c + lane % 4 * 2),
-                        Vec<float, 2>{{first, second}});
+            staged.put_pair(row + r, column + c + lane % 4 * 2, first, second);
           }
         }
   }

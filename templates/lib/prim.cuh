@@ -40,6 +40,8 @@ NN_DEV constexpr int nn_at_once(int turns, int most = 7) {
                                        : 1;
 }
 
+NN_DEV constexpr int nn_gcd(int a, int b) { return b ? nn_gcd(b, a % b) : a; }
+
 // ---- conversions ---------------------------------------------------------------------------
 
 NN_DEV float nn_float(float x); // identity, so that templates need not distinguish types

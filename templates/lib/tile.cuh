@@ -63,7 +63,31 @@ __device__ inline int staged(int stride, int row, int column) {
   return row * stride + ((column / 4) ^ turn) * 4 + column % 4;
 }
 
-// Reads kLanes neighbouring outputs. With 8, two chunks: every second group of four lanes reads the
+// Where an output of a tile is staged: in a row, to be stored with its neighbours along n ...
+template <int kTileN> struct ByRows {
+  float *out;
+  __device__ void put(int row, int column, float value) const {
+    out[staged(kTileN, row, column)] = value;
+  }
+  __device__ void put_pair(int row, int column, float first, float second) const {
+    nn_store<2>(out + staged(kTileN, row, column), Vec<float, 2>{{first, second}});
+  }
+};
+
+// ... or in a column, to be stored with its neighbours along m. Unused floats behind each column
+// put the fragments of a warp (8 rows of 4 columns, or 4 of 8) into different banks.
+template <int kTileM> struct ByColumns {
+  static constexpr int kStride = kTileM + 4;
+  float *out;
+  __device__ static int at(int row, int column) { return column * kStride + row; }
+  __device__ void put(int row, int column, float value) const { out[at(row, column)] = value; }
+  __device__ void put_pair(int row, int column, float first, float second) const {
+    put(row, column, first);
+    put(row, column + 1, second);
+  }
+};
+
+// Reads kLanes neighbouring outputs of a row. With 8, two chunks: every second group of four lanes reads the
 // second one first, so that eight lanes reading at once use all banks.
 template <int kLanes>
 __device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row,

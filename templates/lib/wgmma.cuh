@@ -118,8 +118,8 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     return out;
   }
 
-  // Writes the warp's outputs to `out`, rows of `stride` floats, from (row, column) on.
-  __device__ void stage(float *out, int stride, int row, int column) const {
+  // Writes the warp's outputs to `staged`, from (row, column) on.
+  template <class Staged> __device__ void stage(Staged staged, int row, int column) const {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % 4;
     const int first = row / kGroup * kGroup + warp * 16 + lane / 4;
 #pragma unroll
@@ -128,8 +128,7 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
       for (int j = 0; j < kN / 8; ++j)
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          nn_store<2>(out + staged(stride, first + i * 64 + half * 8,
-                                   column + j * 8 + lane % 4 * 2),
-                      Vec<float, 2>{{acc[i][j * 4 + half * 2], acc[i][j * 4 + half * 2 + 1]}});
+          staged.put_pair(first + i * 64 + half * 8, column + j * 8 + lane % 4 * 2,
+                          acc[i][j * 4 + half * 2], acc[i][j * 4 + half * 2 + 1]);
   }
 };

@@ -101,6 +101,24 @@ function cases.map_of_concat() -- computed by the products whose results the con
   nn.output("y", nn.concat({a, b}, 2):relu():conv2d("c", {out = 8, kernel = 1}))
   at_most(4) -- one copies x
 end
+function cases.transposed() -- stored along rows: the order of outputs, not that of the products
+  local x = nn.input("x", {2, 16, 9, 13})
+  local y = x:conv2d("c", {out = 40, kernel = 3, pad = 1}):relu()
+  nn.output("y", y + nn.param("shift", {40, 1, 1}))
+  local a = nn.input("a", {70, 48})
+  nn.output("t", nn.gelu(a:linear("fc", {out = 24}):t()))
+  nn.output("heads", a:linear("qkv", {out = 32}):reshape{70, 4, 8}:permute{2, 3, 1})
+  at_most(3)
+end
+
+function cases.transposed_and_read() -- also read in the product's order: a copy
+  local x = nn.input("x", {4, 16, 32, 32})
+  local y = x:conv2d("c", {out = 64, kernel = 3, pad = 1}):relu()
+  nn.output("y", y)
+  nn.output("z", y:conv2d("d", {out = 8, kernel = 1}))
+  at_most(3)
+end
+
 function cases.cut_convolution() -- causal, as Mamba has it: padded on both sides, then cut
   local x = nn.input("x", {2, 40, 8}):transpose(2, 3)
   local y = x:conv1d("c", {out = 8, kernel = 4, pad = 3, groups = 8}):slice(3, 1, 40)

@@ -15,6 +15,7 @@ for case in siblings dropped diamond statistics squares groups images channels f
   projections places steps joined meeting tokens rolled one_filter led numbers stored_bias \
   stored_total stored_channels dense shared_keys group_layer distances repeated maps \
   maps_of_product permuted_maps map_of_concat cut_convolution \
+  transposed transposed_and_read \
   $(long && echo windows); do
   few 5/2 || continue
   ok "$case" fused --set case=$case
@@ -24,10 +25,13 @@ tables() { # cos and sin, each once, by one kernel of five
   [ "$(grep -c '^# kernel' <<<"$got")" = 5 ] && grep -q '^# kernel.*cos+sin, init' <<<"$got" ||
     { grep '^# kernel' <<<"$got"; return 1; }
 }
+for n in 4 8; do # tiles of 56 rows, of 128 by wgmma, and others
+  long && ok "transposed, bf16, tile $n" fused --set case=transposed --dtype bf16 --candidate $n
+done
 ok "tables of halves that are alike" tables
 for case in pooled one_filter siblings statistics images channels concat parts cycle gated gated_behind_norm \
   heads branches turned \
-  ordered activations residual norms groups; do
+  ordered activations residual norms groups transposed; do
   few 8/2 bf16 || continue
   ok "$case, bf16" fused --set case=$case --dtype bf16
   long && ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \

@@ -119,6 +119,12 @@ fault "pairs: the second half of the columns is the first" templates/lib/order.c
   's#? 0 : kN / 2#? 0 : 0#' run tests/models/fusion.lua --set case=gated
 fault "pairs: both outputs are the first" templates/lib/epilogue.cuh \
   's#kHalf + column));#column));#' run tests/models/fusion.lua --set case=gated
+fault "transposed outputs: a column begins where the one before ends" templates/lib/tile.cuh \
+  's/column \* kStride + row/column * (kStride - 8) + row/' \
+  run tests/models/fusion.lua --set case=transposed
+fault "transposed outputs: rows behind the last are stored" templates/lib/epilogue.cuh \
+  's/    if (kM % kTileM \&\& m0 + row >= rows) break;//' \
+  run tests/models/fusion.lua --set case=transposed
 fault "twins: the other half of a head is the first" templates/parts/tails.cu \
   's#n - n0 + [$](t.apart)#n - n0#' run tests/models/fusion.lua --set case=rotary
 fault "reference: an oracle that is wrong itself" gen/lang/ops.lua \

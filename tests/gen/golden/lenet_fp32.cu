@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   nn_sync();
 
   // Outputs are staged in shared memory so that each thread stores neighbours along n.
-  product.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
   // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
@@ -405,7 +405,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   nn_sync();
 
   // Outputs are staged in shared memory so that each thread stores neighbours along n.
-  product.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
   // Starts the loads for outputs at (m, n); returns the function that computes and stores them.

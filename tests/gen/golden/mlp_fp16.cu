@@ -201,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   nn_sync();
 
   // Outputs are staged in shared memory so that each thread stores neighbours along n.
-  product.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
   // Split-K: each block stores its partial tile; the last one adds them and runs the epilogue.
@@ -398,7 +398,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   nn_sync();
 
   // Outputs are staged in shared memory so that each thread stores neighbours along n.
-  product.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
   // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
@@ -588,7 +588,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   nn_sync();
 
   // Outputs are staged in shared memory so that each thread stores neighbours along n.
-  product.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
   // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
