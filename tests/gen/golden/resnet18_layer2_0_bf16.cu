@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 //   in  g_weight: f32(128, 64, 3, 3), layer2.0.conv1.weight
 //   in  g_bn1: f32(128, 1, 1, 1), layer2.0.bn1
 //   out g_bn1_2: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
-// grid 72x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// grid 144x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 73728 FLOP, 295424 bytes read, 147456 bytes written
 #include "lib/prim.cuh"
 
@@ -62,8 +62,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bn1,
   bf16 *__restrict__ g_bn1_2) {
-  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
-  if (i >= kCount) return;
+  constexpr int kColumns = 64;
+  constexpr int kRows = 8;           // of a block
+  constexpr int kAcross = kThreads / kRows;  // threads of a row
+  constexpr int kBlocksAcross = (kColumns - 1) / (kAcross * kLanes) + 1;
+  const int row = blockIdx.x / kBlocksAcross * kRows + threadIdx.x / kAcross;
+  const int column = (blockIdx.x % kBlocksAcross * kAcross + threadIdx.x % kAcross) * kLanes;
+  if (row >= kCount / kColumns || column >= kColumns) return;
+  const int i = row * kColumns + column;
   nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 64;
   const int w = i / 64 % 3;
