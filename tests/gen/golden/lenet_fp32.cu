@@ -525,7 +525,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
     const int i = (item * kThreads + tid) * kLanes;
     if (i >= kColumns) continue;
     const int m = i;
-    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 400 + m));
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + row * 400 + i));
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
       Sums0 one;
@@ -595,7 +595,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
     const int i = (item * kThreads + tid) * kLanes;
     if (i >= kColumns) continue;
     const int m = i;
-    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 120 + m));
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + row * 120 + i));
     const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
@@ -665,7 +665,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
     const int i = (item * kThreads + tid) * kLanes;
     if (i >= kColumns) continue;
     const int m = i;
-    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 84 + m));
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + row * 84 + i));
     const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {

@@ -24,11 +24,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int c = i % 128;
-  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + i));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + i));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + i));
   Vec<float, 4> bn1_out;
   Vec<float, 4> bn1_2_out;
 #pragma unroll
@@ -293,11 +292,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int c = i % 128;
-  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + i));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + i));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + i));
   Vec<float, 4> bn2_out;
   Vec<float, 4> bn2_2_out;
 #pragma unroll
@@ -553,11 +551,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int c = i % 128;
-  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + i));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + i));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + i));
   Vec<float, 4> downsample_1_out;
   Vec<float, 4> downsample_1_2_out;
 #pragma unroll
