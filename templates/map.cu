@@ -10,9 +10,8 @@ constexpr $(counter(one.count)) kCount = $(one.count);
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
 //@ if one then
-  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
-  if (i >= kCount) return;
-  nn_assume(i >= 0);  // makes remainders cheaper
+//@ one.block = "blockIdx.x"
+//@ part("parts/map_place.cu", one)
 $(one.decode)
 $(one.loads)
 #pragma unroll
@@ -21,19 +20,19 @@ $(one.body)
   }
 $(one.stores)
 //@ end
-//@ for _, part in ipairs(one and {} or k.parts) do
-  if (blockIdx.x < $(part.last)) {  // $(part.layer)
-    constexpr int kLanes = $(part.lanes);
-    const int i = ((blockIdx.x - $(part.begin)) * kThreads + threadIdx.x) * kLanes;
-    if (i >= $(part.count)) return;
-    nn_assume(i >= 0);
-$(part.decode)
-$(part.loads)
+//@ for _, one in ipairs(one and {} or k.parts) do
+  if (blockIdx.x < $(one.last)) {  // $(one.layer)
+    constexpr int kLanes = $(one.lanes);
+    constexpr $(counter(one.count)) kCount = $(one.count);
+//@ one.block = "(blockIdx.x - " .. one.begin .. ")"
+//@ part("parts/map_place.cu", one)
+$(one.decode)
+$(one.loads)
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-$(part.body)
+$(one.body)
     }
-$(part.stores)
+$(one.stores)
     return;
   }
 //@ end

@@ -12,7 +12,7 @@ typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
   double issued, counted,
       inside; // multiplications: issued for tiles; by the FLOP count; without the image's padding
-  double term[CostTerms];
+  double term[CostNoted];
 } Costs;
 
 static Costs costs_of(const Group *g, const Arch *arch) {
@@ -26,7 +26,7 @@ static Costs costs_of(const Group *g, const Arch *arch) {
 static void add(Costs *sum, const Costs *c) {
   sum->seconds += c->seconds, sum->floor += c->floor;
   sum->issued += c->issued, sum->counted += c->counted, sum->inside += c->inside;
-  for (int i = 0; i < CostTerms; i++) sum->term[i] += c->term[i];
+  for (int i = 0; i < CostNoted; i++) sum->term[i] += c->term[i];
 }
 
 static double ratio(double a, double b) {
@@ -47,9 +47,9 @@ static json_t *json_row(const Group *g, const Costs *c) {
   const char *tile = g->tm->candidates ? tuning_tile(g->graph->arena, &g->tile) : "";
   json_t *terms = json_object();
   int most = 0;
-  for (int i = 0; i < CostTerms; i++) {
+  for (int i = 0; i < CostNoted; i++) {
     json_object_set_new(terms, cost_terms[i], json_real(c->term[i] * 1e6));
-    if (c->term[i] > c->term[most]) most = i;
+    if (i < CostTerms && c->term[i] > c->term[most]) most = i;
   }
   return json_pack("{s:s s:s s:s s:s s:f s:f s:o s:f s:f s:f s:i s:i}", "name", g->name, "layer",
                    g->layer, "tile", tile, "bound", cost_terms[most], "modelled_us",
@@ -90,7 +90,8 @@ int show_costs(const Compiler *c, bool json, int entry, Error *err) {
   printf("%s, %s, for %s; microseconds by the cost model, not measured; padding: "
          "multiplications issued / counted; border: counted / those without the image's padding; "
          "a kernel takes the fourth root of the sum of its bounds' fourth powers (math to wait; of "
-         "math and issue the larger where no tensor cores multiply), then fill, join and launch\n",
+         "math and issue the larger where no tensor cores multiply), then fill, join and launch; "
+         "sectors: the part of l2 and dram for bytes that accesses touch without need\n",
          c->graph->model, c->options.dtype, c->options.arch->gpu);
   printf("%-*s %-*s %9s %9s %8s %8s %8s %s\n", kNameWidth, "kernel", kTileWidth, "tile", "modelled",
          "floor", "ratio", "padding", "border", "terms, the largest first");

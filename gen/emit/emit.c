@@ -180,6 +180,10 @@ static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
   hole_int(e, "count", type_count(&t));
   hole_int(e, "lanes", part->tile.lanes);
   hole_int(e, "begin", begin);
+  if (part->tile.columns) {
+    hole_int(e, "columns", part->tile.columns);
+    hole_int(e, "rows", part->tile.rows);
+  }
   hole_int(e, "last", begin + part->tile.grid[0]);
   hole_text(e, "layer", part->anchor->name);
   e->g->tile.lanes = part->tile.lanes;

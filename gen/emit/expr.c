@@ -81,8 +81,7 @@ static bool same_index(const Index *a, const Index *b, int rank) {
   return true;
 }
 
-// Is the scope's flat offset that of element `at` of a value with these strides?
-static bool is_flat(const Scope *s, const Type *t, const int64_t *stride, const Index *at) {
+bool expr_is_flat(const Scope *s, const Type *t, const int64_t *stride, const Index *at) {
   if (!s->flat || !type_same_shape(t, &s->flat_type) || !same_index(at, s->flat_at, t->rank))
     return false;
   int64_t flat[MaxRank];
@@ -100,7 +99,7 @@ static const char *offset_of(Scope *s, const Type *t, const int64_t *stride, con
     if (at[d].lane) *lane_step += stride[d];
     offset = index_sum(scope_arena(s), offset, index_scaled(scope_arena(s), at[d].text, stride[d]));
   }
-  return is_flat(s, t, stride, at) ? s->flat : offset;
+  return expr_is_flat(s, t, stride, at) ? s->flat : offset;
 }
 
 // Is the text a name, or a name plus or minus a multiple of `lanes`?
@@ -142,10 +141,12 @@ static bool begins_lanes(const Scope *s, const char *text) {
 // so must the lane dimension's index (guaranteed by the template for a plain name).
 static bool aligned(const Scope *s, const Type *t, const int64_t *stride, int64_t first,
                     const Index *at) {
+  bool flat = expr_is_flat(s, t, stride, at); // begins a vector
   if (first % s->lanes) return false;
   if ((size_t)s->lanes * dtype_size(t->dtype) > 32) return false;
   for (int d = 0; d < t->rank; d++) {
-    if (at[d].lane && (!begins_lanes(s, at[d].text) || t->dim[d] % s->lanes)) return false;
+    bool begins = flat || begins_lanes(s, at[d].text);
+    if (at[d].lane && (!begins || t->dim[d] % s->lanes)) return false;
     if (!at[d].lane && stride[d] % s->lanes && !index_is_zero(at[d].text)) return false;
   }
   return true;

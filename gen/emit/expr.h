@@ -94,6 +94,8 @@ const char *expr_element(Scope *s, const Node *n,
                          const Index *at); // an output's element, in memory
 
 const char *expr_pointer(const Group *g, const Node *n); // parameter of a value in memory
+// Is the scope's flat offset that of element `at` of a value with these strides?
+bool expr_is_flat(const Scope *s, const Type *t, const int64_t *stride, const Index *at);
 bool expr_takes_pointer(const Group *g, int i); // is argument i a pointer, not only a tensor map?
 void expr_name_args(Group *g);                  // sets Group.args from the model's names
 const char *expr_name(const Group *g, const char *wanted); // an unused identifier

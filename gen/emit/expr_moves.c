@@ -148,8 +148,42 @@ static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
   return expr_value(s, x, in);
 }
 
+// Is element `at` of n, a move that leaves memory unchanged, at the scope's flat offset?
+static bool stays_flat(const Scope *s, const Node *n, const Index *at) {
+  int64_t stride[MaxRank];
+  type_strides(&n->type, stride);
+  return view_same_memory(n) && expr_is_flat(s, &n->type, stride, at);
+}
+
+static bool has_lane(const Type *t, const Index *at) {
+  bool lane = false;
+  for (int d = 0; d < t->rank; d++) lane = lane || at[d].lane;
+  return lane;
+}
+
+// A value at the scope's flat offset, through a move that leaves memory unchanged: the offset of
+// its input is the same. NULL if the lanes of a vector are apart there.
+static const char *flat_value(Scope *s, const Node *n, const Index *at) {
+  const Type *from = &n->in[0]->type, outer = s->flat_type;
+  Index in[MaxRank], outer_at[MaxRank];
+  memcpy(outer_at, s->flat_at, sizeof outer_at);
+  if (n->op->form == MoveReshape)
+    index_reshape(scope_arena(s), &n->type, from, s->lanes, at, in);
+  else
+    moved_from(s, n, at, in);
+  if (has_lane(&n->type, at) != has_lane(from, in)) return NULL;
+  s->flat_type = *from;
+  memcpy(s->flat_at, in, sizeof *in * (size_t)from->rank);
+  const char *value = expr_value(s, n->in[0], in);
+  s->flat_type = outer;
+  memcpy(s->flat_at, outer_at, sizeof s->flat_at);
+  return value;
+}
+
 const char *expr_moved(Scope *s, const Node *n, const Index *at) {
   Index in[MaxRank];
+  const char *flat = stays_flat(s, n, at) ? flat_value(s, n, at) : NULL;
+  if (flat) return flat;
   switch (n->op->form) {
   case MovePad:
     return pad_value(s, n, at);

@@ -61,7 +61,9 @@ struct Tile {
   int meeting;      // contract: blocks that contribute to the same column sums
   int group;        // contract: how many of these are added together before the last block adds all
   int splits;       // contract: split-K parts, summed by the last to arrive; reduce, scan: of a row
-  int rows;         // row, reduce, scan: rows (or lane vectors) per block; sort: runs
+  int rows;         // row, reduce, scan: rows (or lane vectors) per block; map: of a matrix of
+                    // `columns` columns, if these are not 0; sort: runs
+  int64_t columns;
   int items;        // row: accesses per thread and row; scan: those in flight; window: pixels
   int runs;         // row, as a prologue: groups of `rows` rows that a block computes at a time
   uint64_t kept;    // row: bits of the row_values that are kept between sweeps
@@ -72,7 +74,7 @@ struct Tile {
   int64_t grid[3];  // blocks
   int smem;         // dynamic shared memory, bytes
   double seconds;   // modelled time
-  double term[10];  // its terms, seconds, named by cost_terms (sched.h)
+  double term[11];  // its terms, seconds, named by cost_terms (sched.h)
   bool tuned;       // contract: measured as the fastest; the model is ignored
 };
 

@@ -70,12 +70,28 @@ bool legal_keeps_places(const Node *n) {
   return same;
 }
 
+// Can k compute n, one of its maps or moves, at any position: does n depend on none of k's other
+// nodes, such as reductions? k's nodes are in topological order.
+static bool is_anywhere(const Group *k, const Node *n) {
+  bool bound[kMostNodes] = {false};
+  int at = 0;
+  for (; at < k->nnodes; at++) {
+    const Node *m = k->nodes[at];
+    bound[at] = m->op->cls != OpMap && m->op->cls != OpMove;
+    for (int i = 0; i < m->nin; i++)
+      for (int j = 0; j < at; j++) bound[at] = bound[at] || (bound[j] && k->nodes[j] == m->in[i]);
+    if (m == n) break;
+  }
+  return at < k->nnodes && !bound[at];
+}
+
 // Is n a result of k that was moved to other positions?
 bool legal_moved(const Node *n, const Group *k) {
   bool moved = false;
   for (; n->group == k && n->op->cls == OpMove && n->nin == 1; n = n->in[0])
     moved = moved || !legal_keeps_places(n);
-  return moved && n->group == k; // otherwise it is read from memory, in any layout
+  return moved && n->group == k && // otherwise it is read from memory, in any layout
+         !(k->tm->fusion->sweeps && k->tm->fusion->elements && is_anywhere(k, n));
 }
 
 // A map of the final reduction has one element per column sum.

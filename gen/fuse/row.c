@@ -29,9 +29,9 @@ bool row_needed_later(const Group *g, const Node *n, int sweep) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *user = g->nodes[i];
     for (int j = 0; j < user->nin; j++)
-      if (user->in[j] == n && user->sweep > sweep &&
+      if (user->in[j] == n && user->sweep > sweep && user->op->cls != OpMove &&
           (is_full(g, user) || user->op->cls == OpReduce))
-        return true;
+        return true; // a move reads other elements; it waits itself
   }
   return false;
 }
@@ -46,8 +46,7 @@ static bool read_before(const Group *g, const Node *n, int sweep) {
 
 bool row_waits(const Group *g, const Node *n, int sweep) {
   bool at_hand = n->group == g ? n->sweep <= sweep : read_before(g, n, sweep);
-  return at_hand && is_full(g, n) && n->op->cls != OpReduce && n->op->cls != OpMove &&
-         row_needed_later(g, n, sweep);
+  return at_hand && is_full(g, n) && n->op->cls != OpReduce && row_needed_later(g, n, sweep);
 }
 
 // ---- rows and their readers --------------------------------------------------------------------

@@ -41,13 +41,13 @@ void graph_verify(Graph *g, bool grouped); // dies naming the invalid node
 bool node_depthwise(const Node *n); // a depthwise convolution, or its data gradient
 // The contraction that n was in the model, before channels were padded; else n itself.
 const Node *node_as_written(const Node *n);
-int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter
+int64_t node_window(const Node *n, int i);       // height (0), width (1) of a window or filter
 bool node_is_move(const Node *n, int form);      // a move of this form (MoveReshape ...)
 bool node_is_map(const Node *n, unsigned flags); // a map whose op has one of these flags
-bool node_is_literal(const Node *n);       // a 0-dimensional constant
-bool node_is_number(const Node *n);        // a literal of the model file, like 2 or 0.5
-bool node_has_memory(const Node *n);       // a source read from memory
-bool node_is_computed(const Node *n);      // a source computed in kernels: constant, index
+bool node_is_literal(const Node *n);             // a 0-dimensional constant
+bool node_is_number(const Node *n);              // a literal of the model file, like 2 or 0.5
+bool node_has_memory(const Node *n);             // a source read from memory
+bool node_is_computed(const Node *n);            // a source computed in kernels: constant, index
 
 // ---- type.c ------------------------------------------------------------------------------------
 
@@ -58,7 +58,9 @@ void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for di
 bool type_same_shape(const Type *a, const Type *b);
 bool type_same_order(const Type *a, const Type *b);    // of equal shapes: equal strides?
 bool type_axes_innermost(const Type *t, int64_t axes); // are these dimensions the innermost?
-bool type_innermost_in(const Type *t, int64_t axes);   // is the innermost of size > 1 among these?
+// Neighbours in memory that differ in none of these dimensions.
+int64_t type_kept_run(const Type *t, int64_t axes);
+bool type_innermost_in(const Type *t, int64_t axes); // is the innermost of size > 1 among these?
 typedef struct ShapeText {
   char s[MaxRank * 22 + 4];
 } ShapeText;

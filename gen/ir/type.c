@@ -63,6 +63,16 @@ bool type_axes_innermost(const Type *t, int64_t axes) {
   return true;
 }
 
+int64_t type_kept_run(const Type *t, int64_t axes) {
+  int64_t run = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    if (t->dim[d] > 1 && axes >> d & 1) break;
+    run *= t->dim[d];
+  }
+  return run;
+}
+
 bool type_innermost_in(const Type *t, int64_t axes) {
   for (int i = t->rank - 1; i >= 0; i--)
     if (t->dim[t->order[i]] > 1) return axes >> t->order[i] & 1;

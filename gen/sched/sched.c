@@ -197,7 +197,10 @@ int sched_lanes(const Group *g, int64_t run) {
 // ---- schedules as text -------------------------------------------------------------------------
 
 const char *sched_lanes_tile(const Group *g) {
-  return arena_printf(g->graph->arena, "x%d", g->tile.lanes);
+  const Tile *t = &g->tile;
+  int across = t->columns ? t->threads / t->rows : 0;
+  return arena_printf(g->graph->arena, across ? "x%d, %d rows x %d" : "x%d", t->lanes, t->rows,
+                      across * t->lanes);
 }
 
 const char *sched_window_tile(const Group *g) {

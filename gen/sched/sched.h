@@ -52,7 +52,7 @@ const char *sched_scatter_tile(const Group *g); // sched_scatter.c
 
 // ---- kernels that stream memory: one file each, tiles by stream_cost ---------------------------
 
-void sched_map(Group *g, const Arch *arch);         // sched_stream.c
+void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);      // sched_stream.c
 void sched_reduce(Group *g, const Arch *arch);      // sched_stream.c
 void sched_reduce_many(Group *g, const Arch *arch); // sched_many.c

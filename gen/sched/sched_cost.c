@@ -252,17 +252,17 @@ double cost_together(const double *bounds, int count) {
   return most * pow(sum, 0.25);
 }
 
-const char *const cost_terms[CostTerms] = {
+const char *const cost_terms[CostNoted] = {
     [TermMath] = "math",   [TermExp] = "exp",   [TermSmem] = "smem",    [TermIssue] = "issue",
     [TermL2] = "l2",       [TermDram] = "dram", [TermWait] = "wait",    [TermFill] = "fill",
-    [TermJoin] = "join",   [TermLaunch] = "launch",
+    [TermJoin] = "join",   [TermLaunch] = "launch", [TermSectors] = "sectors",
 };
 
 void cost_note(Tile *t, const Cost *c) {
-  const double term[CostTerms] = {
+  const double term[CostNoted] = {
       [TermMath] = c->math,   [TermExp] = c->exp,   [TermSmem] = c->smem, [TermIssue] = c->issue,
       [TermL2] = c->l2,       [TermDram] = c->dram, [TermWait] = c->wait, [TermFill] = c->fill,
-      [TermJoin] = c->split,  [TermLaunch] = c->gap,
+      [TermJoin] = c->split,  [TermLaunch] = c->gap, [TermSectors] = c->sectors,
   };
   t->seconds = c->seconds;
   memcpy(t->term, term, sizeof t->term);
@@ -276,11 +276,14 @@ const char *cost_text(Arena *arena, const double *term) {
     int most = -1;
     for (int i = 0; i < CostTerms; i++)
       if (!done[i] && term[i] >= least && (most < 0 || term[i] > term[most])) most = i;
-    if (most < 0) return text;
+    if (most < 0) break;
     done[most] = true;
     text = arena_printf(arena, "%s%s%s %.2f", text, *text ? ", " : "", cost_terms[most],
                         term[most] * 1e6);
   }
+  if (term[TermSectors] < least) return text;
+  return arena_printf(arena, "%s; of these, %s %.2f", text, cost_terms[TermSectors],
+                      term[TermSectors] * 1e6);
 }
 
 int tile_part_group(const Tile *t) {

@@ -96,7 +96,7 @@ static double waiting_seconds(const Group *product, const Arch *arch, double job
 static Tile joined_tile(const Group *product, const Cost *rows, double waiting) {
   Tile made = {0}, t = product->tile;
   cost_note(&made, rows);
-  for (int i = 0; i < CostTerms; i++) t.term[i] += i == TermLaunch ? 0 : made.term[i];
+  for (int i = 0; i < CostNoted; i++) t.term[i] += i == TermLaunch ? 0 : made.term[i];
   t.term[TermJoin] += waiting;
   t.seconds += rows->seconds - rows->gap + waiting;
   return t;

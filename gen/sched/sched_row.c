@@ -204,6 +204,19 @@ static double missed_bytes(const Group *g, const Arch *arch, double again, doubl
   return under_way > (double)arch->l2 ? again * (1 - (double)arch->l2 / under_way) : 0;
 }
 
+// Sectors used in part. Strided rows: neighbouring threads have neighbouring rows.
+static Excess row_excess(const Group *g, const Stream *s, const Arch *arch, int per_row) {
+  const Tile *t = &g->tile;
+  const Type *full = &g->anchor->in[0]->type;
+  int64_t columns = type_count(full) / type_count(&g->anchor->type);
+  Spread x = {columns, t->rows, per_row, t->lanes};
+  if (!t->together) x = (Spread){type_kept_run(full, g->anchor->attr.axes), per_row, t->rows, 1};
+  Sectors *sectors = sectors_of(g, full);
+  Excess excess = sectors_excess(sectors, &x, stream_per_sm(s, arch), arch);
+  free(sectors);
+  return excess;
+}
+
 // Cost of a tile of t->rows rows with per_row threads each; at_once: Stream.at_once.
 static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool shared,
                      double at_once) {
@@ -226,6 +239,7 @@ static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool s
   s.at_once = at_once;
   s.again = reads.again;
   s.missed = missed_bytes(g, arch, reads.again, stream_under_way(&s, arch));
+  s.sectors = row_excess(g, &s, arch, per_row);
   return stream_cost(&s, g, arch);
 }
 

@@ -1,4 +1,4 @@
-// sched_stream.c: maps, reductions and windows: kernels that stream memory: tiles and cost.
+// sched_stream.c: kernels that stream memory: their cost; tiles of reductions and windows.
 //
 // Bounds of a launch: DRAM, L2 (of the SMs that have blocks), shared memory and instructions of
 // combining accumulators, instruction issue, and the latency of dependent loads; a grid too small
@@ -6,6 +6,7 @@
 #include "sched.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum {
   kMostThreads = 2048, // per SM
@@ -21,7 +22,7 @@ enum {
   kStateless = 16 // registers per thread besides accumulators
 };
 
-static int blocks_per_sm(const Stream *s, const Arch *arch) {
+int stream_per_sm(const Stream *s, const Arch *arch) {
   double by_smem = s->smem > 0 ? arch->smem / (s->smem + kSmemPerBlock) : kMostBlocks;
   double threads = kMostThreads;
   if (s->registers > 0) threads = fmin(threads, arch->regs / (double)round_up(s->registers, 8));
@@ -29,24 +30,27 @@ static int blocks_per_sm(const Stream *s, const Arch *arch) {
 }
 
 double stream_under_way(const Stream *s, const Arch *arch) {
-  return fmin(s->blocks, (double)arch->sms * blocks_per_sm(s, arch));
+  return fmin(s->blocks, (double)arch->sms * stream_per_sm(s, arch));
 }
 
 Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   double clock = 1 / (arch->clock * 1e9);
   Cost c = {.gap = arch->launch_gap};
-  c.per_sm = blocks_per_sm(s, arch);
+  c.per_sm = stream_per_sm(s, arch);
   double at_once = s->at_once > 0 ? s->at_once : (double)arch->sms * c.per_sm;
   double busy = fmin(fmin(s->blocks, at_once), arch->sms), rounds = ceil(s->blocks / at_once);
   double all_threads = s->blocks * s->threads;
-  double instructions =
-      s->vectors * kVectorIssue + s->elements * s->flops + all_threads * (kThreadIssue + s->joins);
+  double instructions = (s->vectors + s->sectors.accesses) * kVectorIssue +
+                        s->elements * s->flops + all_threads * (kThreadIssue + s->joins);
   double bytes = (double)(g->bytes_read + g->bytes_written - g->bytes_scratch);
   c.waves = rounds;
-  c.dram = sched_dram_seconds(g, arch) * (1 + s->missed / fmax(bytes, 1));
-  c.l2 = (bytes + s->again) / (arch->l2_rate / arch->sms * busy);
+  double l2_rate = arch->l2_rate / arch->sms * busy;
+  double dram_rate = fmax(bytes, 1) / sched_dram_seconds(g, arch);
+  c.dram = sched_dram_seconds(g, arch) * (1 + (s->missed + s->sectors.dram) / fmax(bytes, 1));
+  c.l2 = (bytes + s->again + s->sectors.l2) / l2_rate;
+  c.sectors = s->sectors.l2 / l2_rate + (s->sectors.dram > 0 ? s->sectors.dram / dram_rate : 0);
   c.issue = instructions / kWarp / kSchedulers / busy * clock;
-  c.smem = all_threads * s->port * 4 / kSmemRate / busy * clock;
+  c.smem = (all_threads * s->port * 4 + s->sectors.l1) / kSmemRate / busy * clock;
   double each = instructions / all_threads, text = s->text > 0 ? fmin(1, s->text) : 1;
   double turn = each * text > kCached ? kTurnFetched : s->turn > 0 ? s->turn : kTurn;
   c.wait = rounds * (s->steps * kLoadClocks + each * turn) * clock;
@@ -64,41 +68,7 @@ int64_t sched_innermost(const Type *t) {
   return 1;
 }
 
-// ---- maps and windows --------------------------------------------------------------------------
-
-static void cost_elementwise(Group *g, const Arch *arch, double count, double vectors) {
-  Tile *t = &g->tile;
-  Stream s = {.blocks = (double)t->grid[0], .threads = t->threads, .elements = count};
-  s.vectors = vectors;
-  s.flops = g->flops / count;
-  s.steps = 1;
-  Cost c = stream_cost(&s, g, arch);
-  cost_note(t, &c);
-}
-
-// Parts of a multi-tensor launch have their own vector width, and consecutive blocks.
-void sched_map(Group *g, const Arch *arch) {
-  enum { kThreads = 256 };
-  int nparts;
-  Group *const *parts = group_parts(&g, &nparts);
-  double count = 0, vectors = 0;
-  int64_t blocks = 0;
-  for (int i = 0; i < nparts; i++) {
-    Group *part = parts[i];
-    double elements = (double)in_place_elements(part);
-    Tile *t = &part->tile;
-    t->lanes = sched_lanes(part, sched_innermost(&part->anchor->type));
-    t->threads = kThreads;
-    t->grid[0] = ceil_div(in_place_elements(part), (int64_t)t->threads * t->lanes);
-    blocks += t->grid[0];
-    count += elements;
-    vectors += elements / t->lanes * (part->ninputs + part->noutputs);
-  }
-  g->tile.lanes = parts[0]->tile.lanes;
-  g->tile.threads = kThreads;
-  g->tile.grid[0] = blocks;
-  cost_elementwise(g, arch, count, vectors);
-}
+// ---- windows -----------------------------------------------------------------------------------
 
 // Image columns that a row of filter taps reads for `pixels` adjacent outputs.
 int window_columns(const Node *n, int pixels) {
@@ -189,16 +159,6 @@ typedef struct Shape {
   int64_t moved;    // bytes read, or stored during the pass
 } Shape;
 
-static int64_t kept_run(const Type *in, int64_t axes) {
-  int64_t run = 1;
-  for (int i = in->rank - 1; i >= 0; i--) {
-    int d = in->order[i];
-    if (in->dim[d] > 1 && axes >> d & 1) break;
-    run *= in->dim[d];
-  }
-  return run;
-}
-
 static int largest_size(const Group *g) {
   const Type *most = NULL;
   for (int i = 0; i < g->ninputs; i++)
@@ -230,9 +190,20 @@ static double load_steps(const Tile *t, double count) {
   return floor(count / t->depth) + fmod(count, t->depth);
 }
 
+// Sectors used in part, with `columns` threads over outputs.
+static Excess reduce_excess(const Group *g, const Sectors *sectors, const Shape *x,
+                            const Arch *arch, int columns) {
+  const Tile *t = &g->tile;
+  int rows = t->threads / columns;
+  Spread s = {x->run, rows, columns, t->lanes};
+  if (t->together) s = (Spread){x->reduced, columns, rows, t->lanes};
+  Stream own = {.threads = t->threads};
+  return sectors_excess(sectors, &s, stream_per_sm(&own, arch), arch);
+}
+
 // Cost of a tile with `columns` threads over outputs, elements in `parts` splits.
 static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch, int columns,
-                        int64_t parts) {
+                        int64_t parts, Excess excess) {
   int rows = t->threads / columns, run = t->together ? t->lanes : 1;
   t->rows = columns;
   t->part = (int)round_up(ceil_div(x->reduced, parts), run);
@@ -250,6 +221,7 @@ static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arc
   s.barriers = t->together ? log2(rows / 32.) : log2(rows);
   if (!t->together)
     s.again = (double)x->moved * (line_share(x, (int64_t)columns * t->lanes) - 1);
+  s.sectors = excess;
   if (t->splits > 1) { // partial accumulators are written and read
     s.joined = ceil(t->splits / (double)rows);
     s.again += 8. * t->splits * (double)x->outputs * x->words;
@@ -284,7 +256,7 @@ void sched_reduce(Group *g, const Arch *arch) {
              type_count(in) / type_count(&n->type),
              state_words(g),
              row_reads(g, 1, 0).count,
-             kept_run(in, n->attr.axes),
+             type_kept_run(in, n->attr.axes),
              largest_size(g),
              g->bytes_read};
   for (int i = 0; i < g->noutputs; i++) {
@@ -300,14 +272,18 @@ void sched_reduce(Group *g, const Arch *arch) {
   while (t->threads > 32 && t->threads * (t->together ? 1 : t->lanes) * x.words > 8192)
     t->threads /= 2; // limit shared memory to 32 KiB
   int most = t->together ? t->threads / 32 : t->threads;
-  for (int columns = 1; columns <= most && columns <= t->threads; columns *= 2)
+  Sectors *sectors = sectors_of(g, in);
+  for (int columns = 1; columns <= most && columns <= t->threads; columns *= 2) {
+    Excess excess = reduce_excess(g, sectors, &x, arch, columns);
     for (int64_t parts = 1; parts <= 4096 && parts <= x.reduced; parts *= 2) {
       if (x.reduced / parts > INT32_MAX) continue; // elements of a part are counted in 31 bits
-      Cost c = reduce_cost(t, &x, g, arch, columns, parts);
+      Cost c = reduce_cost(t, &x, g, arch, columns, parts, excess);
       cost_note(t, &c);
       if (t->splits > 1) t->seconds *= kOfParts;
       if (t->grid[1] <= 65535 && t->seconds < best.seconds * (1 - 1e-9)) best = *t, cost = c;
     }
+  }
+  free(sectors);
   *t = best;
   cost_note(t, &cost);
   if (t->splits > 1) add_scratch(g, &x);

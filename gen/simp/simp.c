@@ -129,6 +129,7 @@ static const Rule rules[] = {
     {sum_joins_exponentials, kMoved}, // sum(exp(x - max(x))) in the sweep that finds max(x)
     {broadcast_late, kMoved},         // a map broadcasts its operands itself
     {reshape_last, kMoved},           // f(reshape(x)) = reshape(f(x))
+    {slice_first, kMoved},            // slice(reshape(a b)) = reshape(slice(a b)), of halves
     {sum_joins_product, kMoved},      // sum over k of w (a v^T) = sum over n of a (w v)
     {pads_to_concat, kMoved},         // pad(a) + pad(b) = concat(a, b)
     {batches_last, kMoved},           // matmul(reshape(a), reshape(b)) = reshape(matmul(a, b))

@@ -69,6 +69,7 @@ bool sum_is_mean(const Node *c, const Node *y, int64_t axes);
 // ---- simp_reshape.c -----------------------------------------------------------------------------
 
 SimpRule reshape_last;
+SimpRule slice_first;
 SimpRule batches_last;
 SimpRule batches_apart;
 SimpRule reduce_inside;

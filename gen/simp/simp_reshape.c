@@ -1,4 +1,4 @@
-// simp_reshape.c: moves reshapes after maps, and keeps batch dimensions separate, so that
+// simp_reshape.c: moves reshapes after maps and slices, keeps batch dimensions separate, so that
 // everything between two matmuls has one shape, as attend.c requires. (bmm and einsum join (B, H)
 // to B*H, while masks are (B, H, N, M).)
 #include "simp.h"
@@ -290,6 +290,53 @@ Node *batches_apart(Graph *to, Node *n) {
   return seen_apart(to, n->in[0], &n->in[0]->type, &n->type);
 }
 
+// ---- slices -------------------------------------------------------------------------------------
+
+static int64_t count_before(const Type *t, int d) { // elements of the dimensions before d
+  int64_t count = 1;
+  for (int i = 0; i < d; i++) count *= t->dim[i];
+  return count;
+}
+
+// The one dimension that slice n cuts, or -1.
+static int cut_dim(const Node *n) {
+  int found = -1;
+  for (int d = 0; d < n->type.rank; d++) {
+    if (n->type.dim[d] == n->in[0]->type.dim[d]) continue;
+    if (found >= 0) return -1;
+    found = d;
+  }
+  return found;
+}
+
+// The dimension of x that begins where dimension d of its reshape n begins, and is longer, or -1.
+static int dim_split(const Node *n, int d) {
+  const Type *x = &n->in[0]->type;
+  int64_t before = count_before(&n->type, d);
+  for (int i = 0; i < x->rank; i++)
+    if (x->dim[i] > n->type.dim[d] && count_before(x, i) == before)
+      return x->dim[i] % n->type.dim[d] ? -1 : i;
+  return -1;
+}
+
+// slice(reshape(x)) = reshape(slice(x)) of a product x, or maps of one, if the reshape splits a
+// dimension and the slice cuts the outer part of it: halves of columns (GLU) written as a dimension
+// of 2.
+Node *slice_first(Graph *to, Node *n) {
+  int left = kMostSearched;
+  Node *moved = node_is_move(n, MoveSlice) && type_count(&n->type) ? n->in[0] : NULL;
+  if (!moved || !node_is_move(moved, MoveReshape) || moved->fixed) return NULL;
+  Node *x = moved->in[0];
+  int d = cut_dim(n), of = d < 0 ? -1 : dim_split(moved, d);
+  if (of < 0 || !reshape_product(x, NULL, &left)) return NULL;
+  Attr attr = {0};
+  memcpy(attr.ends, x->type.dim, sizeof x->type.dim);
+  int64_t inner = x->type.dim[of] / moved->type.dim[d];
+  attr.dims[of] = n->attr.dims[d] * inner, attr.ends[of] = n->attr.ends[d] * inner;
+  Node *slice = simp_make(to, n->op, 1, &x, &attr, n);
+  return reshape_as(to, slice, n->type.rank, n->type.dim);
+}
+
 // ---- maps ---------------------------------------------------------------------------------------
 
 // x, an index along a dimension of `shape`, in shape `from`, which has more batches: an index, or
@@ -370,7 +417,9 @@ static bool reduced_alike(const Node *a, const Node *b) {
 // them all and the next combine them; except a mean, whose count is reduced together with its sum.
 static bool may_be_last(const Node *moved, const Node *n) {
   const Node *x = moved->in[0];
-  if (x->op->cls == OpMap) return moved->uses == 1;
+  int left = kMostSearched;
+  bool part = node_is_move(x, MoveSlice) && reshape_product(x->in[0], NULL, &left);
+  if (x->op->cls == OpMap || part) return moved->uses == 1;
   bool alone = x->op->cls == OpReduce, counts = !(n->op->flags & FlagCommutes);
   for (int i = 0; i < n->nin && type_count(&n->type) == 1; i++) {
     bool beside =

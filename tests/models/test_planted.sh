@@ -394,7 +394,7 @@ fault "rows across memory: a thread's part is forgotten" templates/lib/reduce.cu
   's/join_rows<kRows, kColumns, false>(acc, part, row, column);/;/' across
 fault "window: one tap too few" templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' \
   run models/lenet.lua
-fault "map: the last vector is dropped" templates/map.cu \
+fault "map: the last vector is dropped" templates/parts/map_place.cu \
   's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
 scatters() { run tests/models/scatter.lua --set case=rows n=5000 d=33 skewed=true; }
 sorted_ids() { run tests/models/scatter.lua --set case=sorted d=33 skewed=true "$@"; }

@@ -127,9 +127,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
   float *__restrict__ g_normal) {
   if (blockIdx.x < 1) {  // to
     constexpr int kLanes = 4;
+    constexpr int kCount = 288;
     const int i = ((blockIdx.x - 0) * kThreads + threadIdx.x) * kLanes;
-    if (i >= 288) return;
-    nn_assume(i >= 0);
+    if (i >= kCount) return;
+    nn_assume(i >= 0);  // makes remainders cheaper
     const int n = i % 96;
     const Vec<float, 4> x_1 = nn_float(nn_load<4>(g_x + i));
     const Vec<float, 4> y_1 = nn_float(nn_load<4>(g_y + n));
@@ -332,9 +333,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
   }
   if (blockIdx.x < 2) {  // int_pow
     constexpr int kLanes = 4;
+    constexpr int kCount = 288;
     const int i = ((blockIdx.x - 1) * kThreads + threadIdx.x) * kLanes;
-    if (i >= 288) return;
-    nn_assume(i >= 0);
+    if (i >= kCount) return;
+    nn_assume(i >= 0);  // makes remainders cheaper
     const int n = i % 96;
     Vec<int, 4> int_pow_out;
     Vec<int, 4> bit_and_out;

@@ -226,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d(
 // from models/lenet.lua:7
 //   in  g_weight: f32(16, 6, 5, 5), conv2.weight
 //   out g_weight_2: f32(16, 6, 5, 5) in memory order 0,2,3,1, conv2.weight
-// grid 5x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// grid 50x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 0 FLOP, 9600 bytes read, 9600 bytes written
 #include "lib/prim.cuh"
 
@@ -237,8 +237,14 @@ constexpr int kCount = 2400;
 extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
   const float *__restrict__ g_weight,
   float *__restrict__ g_weight_2) {
-  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
-  if (i >= kCount) return;
+  constexpr int kColumns = 6;
+  constexpr int kRows = 8;           // of a block
+  constexpr int kAcross = kThreads / kRows;  // threads of a row
+  constexpr int kBlocksAcross = (kColumns - 1) / (kAcross * kLanes) + 1;
+  const int row = blockIdx.x / kBlocksAcross * kRows + threadIdx.x / kAcross;
+  const int column = (blockIdx.x % kBlocksAcross * kAcross + threadIdx.x % kAcross) * kLanes;
+  if (row >= kCount / kColumns || column >= kColumns) return;
+  const int i = row * kColumns + column;
   nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 6;
   const int w = i / 6 % 5;
@@ -519,7 +525,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
     const int i = (item * kThreads + tid) * kLanes;
     if (i >= kColumns) continue;
     const int m = i;
-    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 400 + m));
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + row * 400 + i));
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
       Sums0 one;
@@ -589,7 +595,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
     const int i = (item * kThreads + tid) * kLanes;
     if (i >= kColumns) continue;
     const int m = i;
-    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 120 + m));
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + row * 120 + i));
     const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
@@ -659,7 +665,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
     const int i = (item * kThreads + tid) * kLanes;
     if (i >= kColumns) continue;
     const int m = i;
-    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 84 + m));
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + row * 84 + i));
     const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {

@@ -16,9 +16,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_init(
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int m = i % 784;
-  const int n = i / 784;
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 784 + m));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
   Vec<float, 4> fc1_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
@@ -245,9 +243,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int m = i % 256;
-  const int n = i / 256;
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 256 + m));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
   Vec<float, 4> fc2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
@@ -435,9 +431,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int m = i % 256;
-  const int n = i / 256;
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 256 + m));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
   Vec<float, 4> fc3_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {

@@ -24,11 +24,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int c = i % 128;
-  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + i));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + i));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + i));
   Vec<float, 4> bn1_out;
   Vec<float, 4> bn1_2_out;
 #pragma unroll
@@ -50,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 //   in  g_weight: f32(128, 64, 3, 3), layer2.0.conv1.weight
 //   in  g_bn1: f32(128, 1, 1, 1), layer2.0.bn1
 //   out g_bn1_2: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
-// grid 72x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// grid 144x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 73728 FLOP, 295424 bytes read, 147456 bytes written
 #include "lib/prim.cuh"
 
@@ -62,8 +61,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bn1,
   bf16 *__restrict__ g_bn1_2) {
-  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
-  if (i >= kCount) return;
+  constexpr int kColumns = 64;
+  constexpr int kRows = 8;           // of a block
+  constexpr int kAcross = kThreads / kRows;  // threads of a row
+  constexpr int kBlocksAcross = (kColumns - 1) / (kAcross * kLanes) + 1;
+  const int row = blockIdx.x / kBlocksAcross * kRows + threadIdx.x / kAcross;
+  const int column = (blockIdx.x % kBlocksAcross * kAcross + threadIdx.x % kAcross) * kLanes;
+  if (row >= kCount / kColumns || column >= kColumns) return;
+  const int i = row * kColumns + column;
   nn_assume(i >= 0);  // makes remainders cheaper
   const int c = i % 64;
   const int w = i / 64 % 3;
@@ -287,11 +292,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int c = i % 128;
-  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + i));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + i));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + i));
   Vec<float, 4> bn2_out;
   Vec<float, 4> bn2_2_out;
 #pragma unroll
@@ -547,11 +551,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   nn_assume(i >= 0);  // makes remainders cheaper
-  const int c = i % 128;
-  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + i));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + i));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + i));
   Vec<float, 4> downsample_1_out;
   Vec<float, 4> downsample_1_2_out;
 #pragma unroll
