@@ -141,11 +141,15 @@ function tools.convolve_transposed(what, rank, x, w, o)
   -- Convolves each image with all slices of the kernel, then adds the results along depth (col2im).
   local kd = of[3]
   local flat = op.reshape(op.permute(x, {dims = {0, 2, 1, 3, 4}}), {dims = {N * D, C, H, W}})
-  local y = two(flat, op.reshape(w, {dims = {of[1], of[2] * kd, of[4], of[5]}}), 2, 3)
-  y = op.reshape(y, {dims = {N, D, O, kd, size[2], size[3]}})
+  -- the slices of a group's channels one after the other, so that each is read as a whole
+  local slices = op.reshape(op.permute(w, {dims = {0, 2, 1, 3, 4}}),
+                            {dims = {of[1], kd * of[2], of[4], of[5]}})
+  local y = op.reshape(two(flat, slices, 2, 3),
+                       {dims = {N, D, o.groups, kd, of[2], size[2], size[3]}})
   local sum
   for i = 1, kd do
-    local part = op.permute(nn.select(y, 4, i), {dims = {0, 2, 1, 3, 4}}) -- (N, O, D, H', W')
+    local part = op.reshape(nn.select(y, 4, i), {dims = {N, D, O, size[2], size[3]}})
+    part = op.permute(part, {dims = {0, 2, 1, 3, 4}}) -- (N, O, D, H', W')
     part = spread(part, 3, o.stride[1])
     local before = (i - 1) * o.dilation[1] - o.pad[1]
     part = nn.pad(part, {0, 0, 0, 0, before, size[1] - before - shape(part)[3]})
