@@ -419,7 +419,9 @@ static bool may_be_last(const Node *moved, const Node *n) {
   const Node *x = moved->in[0];
   int left = kMostSearched;
   bool part = node_is_move(x, MoveSlice) && reshape_product(x->in[0], NULL, &left);
-  if (x->op->cls == OpMap || part) return moved->uses == 1;
+  int visits = kMostSearched; // rows: the maps join their kernel, even if several read the reshape
+  bool rows = x->op->cls == OpMap && !made_of_scores(x) && made_of_reduced(x, &visits);
+  if (x->op->cls == OpMap || part) return moved->uses == 1 || rows;
   bool alone = x->op->cls == OpReduce, counts = !(n->op->flags & FlagCommutes);
   for (int i = 0; i < n->nin && type_count(&n->type) == 1; i++) {
     bool beside =

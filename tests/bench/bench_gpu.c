@@ -153,7 +153,7 @@ static bool is_transposed(const char *problem, bool second) {
 static Shape shape_of(const Group *g, Dtype dtype) {
   const Node *n = node_as_written(g->anchor);
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->type;
-  Shape s = {.conv = n->op->form == FormConv, .dtype = dtype, .batch = 1};
+  Shape s = {.conv = maps_gives(n) == PartPositions, .dtype = dtype, .batch = 1};
   if (s.conv) {
     s.batch = n->attr.groups;
     for (int d = 0; d < 4; d++)
@@ -221,7 +221,7 @@ static void tell_left_out(const Compiler *c, const Group *g) {
       const Node *o = c->original->nodes[k], *n = g->nodes[i];
       if (o->op->cls != OpContract || !o->name || !n->name || strcmp(o->name, n->name)) continue;
       put_missing("contraction", n->name, "nngen",
-                  o->op->form == FormConv ? "a depthwise convolution is no contraction kernel"
+                  maps_gives(o) == PartPositions ? "a depthwise convolution is no contraction kernel"
                                           : "a product with a vector is no contraction kernel");
       return;
     }
