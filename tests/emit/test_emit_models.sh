@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Models of models/, small: emitted, each builds as C11 and as C++ without a warning, and its
 # example gives the bits of nngen run, under the sanitizers; those made of the same parts as others
-# only build. In the long run a third of them, others after each commit. test_emit_zoo.sh has the
+# only build. In the long run a quarter of them, others after each commit. test_emit_zoo.sh has the
 # larger networks.
 . "$(dirname "$0")/../tap.sh"
 . tests/emit/emit.sh
 . tests/emit/models.sh
 without_tools "emitted models"
 
-some() { long && few 1/3 && ok "$@"; }
+some() { long && few 1/4 && ok "$@"; }
 some "block in fp16" same_bits block --set tokens=32 width=64 heads=4 --dtype fp16
 some "gpt2" builds gpt2
 ok "lenet" same_bits lenet

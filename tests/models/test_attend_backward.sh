@@ -22,7 +22,7 @@ for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_head
   fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
   exponentials:0 other_batches:0 joined_inputs:0 padded_types:0; do
   dtypes=(fp32 fp16) i=$((i + 1))
-  few 15/4 || continue
+  few 15/6 || continue
   dtype=${dtypes[i % 2]}
   [ $one = twice:3 ] && dtype=fp32 # rounding twice costs fp16 the gate of a model
   ok "${one%%:*}, $dtype" derived ${one%%:*} $dtype ${one#*:}
@@ -84,7 +84,7 @@ i=0
 for one in bias_odd bias_shared bias_keys scales; do
   for dtype in fp32 fp16 bf16; do
     place=$((i++ % 4 * 3 + 1)) # each form and each dtype has several
-    few 12/4 sums || continue
+    few 12/6 sums || continue
     ok "sums of weights, $one, $dtype, candidate $place" summed $one $dtype $place
   done
 done

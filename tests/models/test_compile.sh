@@ -12,7 +12,7 @@ ok_or_skip() { if [ $missing = 1 ]; then skip "$1" "NVRTC is not installed"; els
 gpus=(sm_80 sm_90a sm_100a) place=0
 one() { # one NAME ARGUMENTS...: for one GPU, by its place in the list; a part of them
   local arch=${gpus[place++ % 3]}
-  few 8/4 || return 0
+  few 8/5 || return 0
   ok_or_skip "$1 $arch" compiles $arch "${@:2}"
 }
 each() { # each NAME ARGUMENTS...: the same; in the long run for every GPU, one after each commit
@@ -23,7 +23,7 @@ each() { # each NAME ARGUMENTS...: the same; in the long run for every GPU, one 
   done
   few 1/3 each # so that the next form has another GPU
 }
-deep() { long && few 1/3 deep && ok_or_skip "$@"; } # networks of many kernels, a third of them
+deep() { long && few 1/5 deep && ok_or_skip "$@"; } # networks of many kernels, a fifth of them
 echo 'local nn = require "nn" nn.output("y", nn.input("x", {4}) * 1e-60 + 1e300)' >"$work/far.lua"
 ok_or_skip "constants beyond fp32" compiles sm_80 "$work/far.lua"
 for arch in "${gpus[@]}"; do

@@ -16,7 +16,7 @@ for dtype in fp32 tf32 fp16 bf16; do
       bf16* | tf32unfused) some=false ;; # fp32 and fp16 take the same steps
       *) some=long ;;
     esac
-    $some && few 1/3 resnet && ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o \
+    $some && few 1/5 resnet && ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o \
       --set size=32 batch=2
     case $dtype$lowering in
       fp32fused) some=true ;;

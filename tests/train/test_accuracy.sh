@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training learns: models overfit one batch (in the long run one of each kind, half of the kinds
+# Training learns: models overfit one batch (in the long run one of each kind, one kind of four
 # after each commit), a small network learns real digits to the accuracy that is known for it, and
 # in the long run a ResNet's losses and weights follow PyTorch's.
 . "$(dirname "$0")/train.sh"
@@ -19,16 +19,16 @@ sys.exit(not losses[-1] < ($most))"
 python3 tests/train/data.py "$work/one" 16 1 10 8 3
 resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false \
   --schedule constant --warmup 0"
-long && few 1/2 && ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 \
+long && few 1/4 && ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 \
   --steps 22
 python3 tests/train/data.py "$work/digit" 16 1 10 28 1
 plain="--data $work/digit --batch 16 --lr 0.002 --save-every 1000"
-long && few 1/2 && ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26
+long && few 1/4 && ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26
 ok "one batch overfitted, mlp" learns mlp 0.01 $plain --lr 0.01 --set hidden=64 --steps 25
-long && few 1/2 && ok "one batch overfitted, block" learns block 0.01 --lr 0.005 --steps 120 \
+long && few 1/4 && ok "one batch overfitted, block" learns block 0.01 --lr 0.005 --steps 120 \
   --set one_batch=true batch=2 tokens=8 width=32 heads=2
 python3 tests/train/data.py "$work/four" 4 2 4 32 3 5
-long && few 1/2 && ok "one batch overfitted, autoencoder" learns autoencoder 0.01 \
+long && few 1/4 && ok "one batch overfitted, autoencoder" learns autoencoder 0.01 \
   --data "$work/four" --batch 4 --set width=4 latent=16 --lr 0.01 --steps 46
 long && ok "the block's loss falls, of new tokens at each step" learns block 'losses[0] * 0.9' \
   --set batch=2 tokens=16 width=64 heads=2 --steps 20
