@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Functions of the model language and their options beside PyTorch's, over random arguments: a test
 # for each section of torch_cases.py and its like, one model of as many outputs as it has cases.
-# By the oracle; in the long run one section of four by kernels, on a GPU all of them.
+# By the oracle; in the long run one section of eight by kernels, on a GPU all of them.
 . "$(dirname "$0")/../tap.sh"
 python_with torch numpy
 program=build/tests/lang/evaluate
@@ -15,7 +15,7 @@ section() {
 for cases in tests/lang/torch_{cases,options,functions}.py; do
   sections=($(sed -n 's/^\(section\|layers\)("\([a-z_]*\)".*/\2/p' $cases)) by_kernels=() others=()
   for ((i = 0; i < ${#sections[@]}; i++)); do
-    if long && few 1/4 sections; then by_kernels+=(${sections[i]})
+    if long && few 1/8 sections; then by_kernels+=(${sections[i]})
     else others+=(${sections[i]}); fi
   done
   if [ "$python" ]; then

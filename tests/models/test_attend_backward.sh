@@ -22,7 +22,7 @@ for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_head
   fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
   exponentials:0 other_batches:0 joined_inputs:0 padded_types:0; do
   dtypes=(fp32 fp16) i=$((i + 1))
-  few 15/3 || continue
+  few 15/6 || continue
   dtype=${dtypes[i % 2]}
   [ $one = twice:3 ] && dtype=fp32 # rounding twice costs fp16 the gate of a model
   ok "${one%%:*}, $dtype" derived ${one%%:*} $dtype ${one#*:}
@@ -38,7 +38,7 @@ linear() { # linear CASE: twice the tokens take twice the memory
   awk '{ a[NR] = $1 } END { print; exit !(a[1] > 0 && a[2] < 2.2 * a[1]) }' "$work/arena"
 }
 for one in learned_heads memory memory_parts memory_sink memory_joined largest_sink common_keys; do
-  few 2 && ok "$one: memory is linear" linear $one
+  few 3/2 linear && ok "$one: memory is linear" linear $one
 done
 scaled() { # weights that are multiplied by a number behind their product are rounded for it
   build/nngen $model --quiet --check --dtype bf16 \
@@ -83,9 +83,8 @@ summed() { # summed CASE DTYPE CANDIDATE: another tile, another order of threads
 i=0
 for one in bias_odd bias_shared bias_keys scales; do
   for dtype in fp32 fp16 bf16; do
-    few 12 || continue
-    place=$((i++ % 4 * 3 + 1))
-    long && [ $((i % 2)) = 0 ] && continue # every second: each form, two tiles with each dtype
+    place=$((i++ % 4 * 3 + 1)) # each form and each dtype has several
+    few 12/6 sums || continue
     ok "sums of weights, $one, $dtype, candidate $place" summed $one $dtype $place
   done
 done
@@ -108,7 +107,8 @@ does_not_spill() { spills "$@"; [ $? = 1 ] || { cat "$work/json"; return 1; }; }
 if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
   for arch in sm_90a $(long && echo sm_80 sm_100a); do
     for of in $(long && echo fp16:32 fp16:40 bf16:64 fp16:128 fp16:192 fp32:32 || echo fp16:64); do
-      ok "sums of weights, heads of ${of#*:}, ${of%:*}, spill nothing, $arch" \
+      few 1/3 heads &&
+        ok "sums of weights, heads of ${of#*:}, ${of%:*}, spill nothing, $arch" \
         does_not_spill attend_bias $arch case=large dtype=${of%:*} d=${of#*:}
     done
     for of in 64: $(long && echo 64:window=256 32: 128:); do

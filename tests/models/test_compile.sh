@@ -12,14 +12,18 @@ ok_or_skip() { if [ $missing = 1 ]; then skip "$1" "NVRTC is not installed"; els
 gpus=(sm_80 sm_90a sm_100a) place=0
 one() { # one NAME ARGUMENTS...: for one GPU, by its place in the list; a part of them
   local arch=${gpus[place++ % 3]}
-  few 8/2 || return 0
+  few 8/5 || return 0
   ok_or_skip "$1 $arch" compiles $arch "${@:2}"
 }
-each() { # each NAME ARGUMENTS...: the same; in the long run for every GPU
+each() { # each NAME ARGUMENTS...: the same; in the long run for every GPU, one after each commit
   local arch
   long || { one "$@"; return; }
-  for arch in "${gpus[@]}"; do ok_or_skip "$1 $arch" compiles $arch "${@:2}"; done
+  for arch in "${gpus[@]}"; do
+    few 1/3 each && ok_or_skip "$1 $arch" compiles $arch "${@:2}"
+  done
+  few 1/3 each # so that the next form has another GPU
 }
+deep() { long && few 1/5 deep && ok_or_skip "$@"; } # networks of many kernels, a fifth of them
 echo 'local nn = require "nn" nn.output("y", nn.input("x", {4}) * 1e-60 + 1e300)' >"$work/far.lua"
 ok_or_skip "constants beyond fp32" compiles sm_80 "$work/far.lua"
 for arch in "${gpus[@]}"; do
@@ -28,25 +32,26 @@ for arch in "${gpus[@]}"; do
       [ $model = resnet34 ] && [ $dtype != fp16 ] && continue # the shapes of resnet18
       # bf16 is fp16 under another name. Deep networks share the GPUs: fp16 by mma.sync and by
       # wgmma, tf32 by mma.sync (by wgmma: train, below), and fp32.
+      check=ok_or_skip
       case $model$arch$dtype in
         mlp*tf32 | mlp*bf16 | lenet*bf16) continue ;;
         resnet18sm_80fp16 | resnet18sm_90afp32 | resnet*sm_90afp16 | resnet18sm_100atf32)
-          long || continue ;;
+          check=deep ;;
         resnet*) continue ;;
         *) few 6/2 mlp || continue ;;
       esac
-      ok_or_skip "$model $dtype $arch" compiles $arch models/$model.lua --dtype $dtype
+      $check "$model $dtype $arch" compiles $arch models/$model.lua --dtype $dtype
     done
   done
 done
-long && ok_or_skip "resnet18 fp16 sm_90a, batch 32" compiles sm_90a \
+deep "resnet18 fp16 sm_90a, batch 32" compiles sm_90a \
   models/resnet18.lua --dtype fp16 --set batch=32
 # Filter gradients, which read both operands across k and write a rounded copy of the filter.
-long && ok_or_skip "resnet18 tf32 train sm_90a" compiles sm_90a models/resnet18.lua --dtype tf32 \
+deep "resnet18 tf32 train sm_90a" compiles sm_90a models/resnet18.lua --dtype tf32 \
   --entry train --set batch=128 stem=cifar size=32 classes=10 augment=false
-for tile in $(long && echo 8 41); do # that tuning may choose
+for tile in 8 41; do # that tuning may choose
   dtypes=(fp32 fp16 tf32 bf16) dtype=${dtypes[tile % 4]}
-  ok_or_skip "resnet18 $dtype sm_90a, batch 8, candidate $tile" \
+  deep "resnet18 $dtype sm_90a, batch 8, candidate $tile" \
     compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=8 --candidate $tile
 done
 # Operands across k and in pieces, large: the tiles that take the most registers.

@@ -99,15 +99,16 @@ each() {
   done < <(if long; then candidates "$@"; else printf '%d\n' $(($3 * 3)) $(($3 * 6)); fi)
   [ $tried -ge $(long && echo 3 || echo 1) ] || { echo "only $tried candidates"; return 1; }
 }
-few 8/2 && ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
-few 8/2 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7 7
-few 8/2 && ok "candidates, conv bf16, taps of whole blocks" \
+few 8/4 && ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
+few 8/4 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7 7
+few 8/4 && ok "candidates, conv bf16, taps of whole blocks" \
   each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 9
-few 8/2 && ok "candidates, conv fp16, channels in units" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 5
-few 8/2 && ok "candidates, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0" 2
-few 8/2 && ok "candidates, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0" 3 4
-few 8/2 && ok "candidates, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0" 3
-few 8/2 && ok "candidates, matmul tf32, b across k" each tf32 "matmul 1 60 72 60 0 0" 3 2
+few 8/4 && ok "candidates, conv fp16, channels in units" each fp16 \
+  "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 5
+few 8/4 && ok "candidates, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0" 2
+few 8/4 && ok "candidates, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0" 3 4
+few 8/4 && ok "candidates, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0" 3
+few 8/4 && ok "candidates, matmul tf32, b across k" each tf32 "matmul 1 60 72 60 0 0" 3 2
 cut() { candidates fp16 "$1" | grep -qv ' 1$'; } # cut SHAPE: a candidate has parts of k
 no_more_parts() { # a product in many parts, the same one when it is refused
   cut "matmul 1 64 64 4096 0 1" || { echo "the one product is not cut"; return 1; }

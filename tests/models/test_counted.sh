@@ -37,6 +37,7 @@ for dtype in fp32 $(long && echo fp16 tf32); do
   ok "no bank conflicts in lenet, $dtype" each "$clean" models/lenet.lua --dtype $dtype
 done
 for dtype in $(long && echo fp16 tf32); do # bf16 is fp16 under another name, fp32 as wide as tf32
+  few 1/2 network || continue
   network="models/resnet18.lua --dtype $dtype --set size=32"
   ok "planned bytes are counted bytes, resnet18 $dtype" each "$planned" $network
   ok "no bank conflicts in resnet18, $dtype" each "$clean" $network
@@ -82,7 +83,8 @@ for case in softmax norm; do
   few 2 && ok "planned bytes are counted bytes, rows across memory, $case" \
     each "$planned" tests/models/across.lua --set case=$case
 done
-for dtype in $(long && echo bf16 fp32); do
+for dtype in $(long && echo fp32 bf16); do
+  few 1/2 block || continue
   tokens=192
   [ $dtype = fp32 ] && tokens=96 # on no tensor cores
   block="models/block.lua --entry train --dtype $dtype \

@@ -22,7 +22,7 @@ right() {
 }
 ok "a step, fp32" right dtype=fp32
 long && ok "a step, bf16" right dtype=bf16
-rows="batch=8 tokens=64 vocabulary=20000 width=16"
+rows="batch=8 tokens=32 vocabulary=20000 width=16"
 together() { # as large
   build/nngen show $model --entry train --set $rows --stage fuse >"$work/fuse"
   with_gradient && right $rows

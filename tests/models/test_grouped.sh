@@ -5,8 +5,8 @@
 model=tests/models/grouped.lua
 right() { build/nngen $model --quiet --check "$@"; }
 while read -r settings; do
-  few 2 && ok "fp32: ${settings:-as they are}" right ${settings:+--set $settings}
-  few 2 16 && ok "bf16: ${settings:-as they are}" right --dtype bf16 ${settings:+--set $settings}
+  few 2/2 && ok "fp32: ${settings:-as they are}" right ${settings:+--set $settings}
+  few 2/2 16 && ok "bf16: ${settings:-as they are}" right --dtype bf16 ${settings:+--set $settings}
   long && ok "tf32: ${settings:-as they are}" right --dtype tf32 ${settings:+--set $settings}
 done <<'CASES'
 

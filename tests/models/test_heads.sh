@@ -21,12 +21,12 @@ for dtype in fp32 fp16; do
   for form in rms layer l2 twice scaled; do
     count=2
     [ $form-$dtype = l2-fp16 ] && count=3
-    few 10/2 && ok "$form, $dtype" left $count form=$form $few_sizes
+    few 10/3 && ok "$form, $dtype" left $count form=$form $few_sizes
   done
   for turn in halves rotate pairs; do
-    few 6/2 turned && ok "norms and turned $turn, $dtype" left 2 form=rms turn=$turn $few_sizes
-    few 6/2 part && ok "a part of the heads, turned $turn, $dtype" left 2 form=layer turn=$turn part=16 \
-      $few_sizes
+    few 6/3 turned && ok "norms and turned $turn, $dtype" left 2 form=rms turn=$turn $few_sizes
+    few 6/3 part && ok "a part of the heads, turned $turn, $dtype" left 2 form=layer turn=$turn \
+      part=16 $few_sizes
   done
   few 4 whole && ok "norms of all heads of a position, $dtype" left 2 form=rms whole=true $few_sizes
 done
@@ -36,8 +36,8 @@ for size in 20 64 80 96 128 256; do
   few 6/2 sizes && ok "turned heads of $size, bf16" right form=none turn=rotate D=$size H=2 G=1 N=33
 done
 for rows in 1 17 129; do
-  long && ok "$rows rows, bf16" right form=rms turn=halves N=$rows
-  long && ok "$rows rows, all heads share their keys, tf32" \
+  long && few 1/2 rows && ok "$rows rows, bf16" right form=rms turn=halves N=$rows
+  long && few 1/2 rows && ok "$rows rows, all heads share their keys, tf32" \
     env dtype=tf32 build/nngen $model --quiet --check --dtype tf32 --set form=layer G=1 N=$rows
 done
 dtype=fp16
@@ -79,16 +79,16 @@ tuned() { # tuned TILE SETTINGS...: with this tile, as if it had been measured a
 }
 for tile in "128x32 warps 32x0 stages 2 parts 1" "16x64 warps 16x0 stages 2 parts 1" \
   "64x32 warps 16x0 stages 2 parts 2" "128x128 warps 16x0 stages 2 parts 1"; do
-  long && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 \
-    D=64 width=40 causal=false
+  long && few 1/2 tiles && ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms \
+    turn=rotate N=150 D=64 width=40 causal=false
 done
 for entry in $(long && echo eval train); do
   ok "$entry, where the backward pass reads what is stored" build/nngen $model --quiet --check \
     --dtype fp16 --entry $entry --set form=rms turn=halves part=24 train=true
 done
 for seed in $(long && echo 1 2 3 4); do
-  ok "thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen $model --quiet --check \
-    --dtype fp16 --set form=layer turn=halves N=70
+  few 1/2 orders && ok "thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen $model --quiet \
+    --check --dtype fp16 --set form=layer turn=halves N=70
 done
 if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
   unspilled() { # unspilled ARCH SETTINGS...: it compiles, and no kernel spills
@@ -100,9 +100,9 @@ if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
   for arch in sm_90a $(long && echo sm_80 sm_100a); do
     case $arch in sm_80) sizes="40 80 128" ;; sm_100a) sizes="20 64 96 256" ;; esac
     for size in $sizes; do
-      ok "heads of $size spill nothing, $arch" \
+      few 1/3 spills && ok "heads of $size spill nothing, $arch" \
         unspilled $arch N=2048 H=16 G=8 D=$size width=64 turn=halves
-      long && [ $arch = sm_90a ] && ok "keys of $size with them, $arch" \
+      long && [ $arch = sm_90a ] && few 1/3 keys && ok "keys of $size with them, $arch" \
         unspilled $arch N=64 H=16 G=16 D=$size width=64 turn=rotate form=layer
     done
   done
@@ -116,7 +116,7 @@ torch() { # torch SETTINGS...: what PyTorch computes in double, of the same weig
   python3 tests/models/attention_reference.py equal "$folder/got/y.npy" "$folder/out/y.npy" 1e-5
 }
 while read -r settings; do
-  few 12 torch || continue
+  few 12/2 torch || continue
   if [ "$python" ]; then ok "as PyTorch: $settings" torch $settings
   else skip "as PyTorch: $settings" "PyTorch is not installed"; fi
 done <<'CASES'

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../tap.sh"
 
 . tests/models/kept.sh
-try() { few 4/2 && ok "$@"; } # in the short run, one of four
+try() { few 4/3 && ok "$@"; } # in the short run one of four, in the long run one of three
 
 try "rows and columns end within a tile; b runs along k" \
   product "64x64 warps 16x64 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x136 transposed" bf16 \
@@ -56,7 +56,7 @@ sums() {
   model "256x64 warps 32x64 stages 4 parts 1" 132 \
     "$2 conv 152x8x15x15 by 24x8x3x3 stride 1x1 pad 1,1,1,1" $2 sums images=152 channels=8 out=24 of=$1
 }
-ok "blocks with sums of columns go on from tile to tile" sums norm bf16
-long && ok "the same of one column" sums one bf16
-long && ok "the same of three columns, in tf32" sums three tf32
+few 1/3 sums && ok "blocks with sums of columns go on from tile to tile" sums norm bf16
+long && few 1/3 sums && ok "the same of one column" sums one bf16
+long && few 1/3 sums && ok "the same of three columns, in tf32" sums three tf32
 tap_done

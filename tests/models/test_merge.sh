@@ -18,7 +18,7 @@ right() {
 }
 for form in layer rms log_softmax; do
   for columns in 96 20000; do
-    few 3 && ok "$form over $columns columns, right" right $form $columns
+    few 3/2 && ok "$form over $columns columns, right" right $form $columns
   done
 done
 once() { build/nngen show "$@" --cuda | tests/models/repeated.py; }
@@ -82,7 +82,7 @@ ok "moves that leave all where it is" build/nngen "$work/unmoved.lua" --quiet --
 ok "operands of attention stay what it knows" once tests/models/attention_laws.lua \
   --set case=dropout
 while read -r model settings; do
-  few 3 once || continue
+  few 3/2 once || continue
   ok "no kernel computes a value twice: $model $settings" once $model $settings
 done <<'CASES'
 tests/models/norm_grads.lua --entry train

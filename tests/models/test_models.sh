@@ -10,13 +10,13 @@ for dtype in fp32 tf32 fp16 bf16; do
       *32fused | fp16unfused) some=true ;;
       *) some=long ;;
     esac
-    few 2 && $some && ok "mlp $dtype $lowering" run models/mlp.lua $o --set batch=3 hidden=40
-    $some && ok "lenet $dtype $lowering" run models/lenet.lua $o --set batch=2
+    few 4/3 && $some && ok "mlp $dtype $lowering" run models/mlp.lua $o --set batch=3 hidden=40
+    $some && few 1/3 lenet && ok "lenet $dtype $lowering" run models/lenet.lua $o --set batch=2
     case $dtype$lowering in
       bf16* | tf32unfused) some=false ;; # fp32 and fp16 take the same steps
       *) some=long ;;
     esac
-    $some && ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o \
+    $some && few 1/5 resnet && ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o \
       --set size=32 batch=2
     case $dtype$lowering in
       fp32fused) some=true ;;
@@ -25,7 +25,7 @@ for dtype in fp32 tf32 fp16 bf16; do
     esac
     $some && ok "what parameters alone give, $dtype $lowering" run tests/models/fixed.lua $o
   done
-  few 2 || continue # three runs of fp32 and fp16
+  few 2/2 maps || continue # three runs of fp32 and fp16
   ok "every map, $dtype" run tests/models/all_maps.lua --dtype $dtype
   ok "every map, odd length, $dtype" run tests/models/all_maps.lua --dtype $dtype --set size=7
   ok "derivatives of every map, $dtype" run tests/models/gradients.lua --dtype $dtype

@@ -28,10 +28,10 @@ found() { # found FILE SED-EXPRESSION COMMAND...: with the fault, the command fa
 misses= # faults whose expressions change nothing, as their files have changed: also those left out
 fault() { # fault NAME FILE SED-EXPRESSION COMMAND...: in the short run, one of 40
   sed "$3" "$2" | cmp -s - "$2" && misses+="$1: $2"$'\n'
-  few 40/3 || return 0
+  few 40/8 || return 0
   ok "$1" found "${@:2}"
 }
-sound() { long && ok "$@"; } # what a fault is planted in
+sound() { long && few 1/6 sound && ok "$@"; } # what a fault is planted in
 run() { build/nngen "$@" --quiet --check; }
 shapes() { run tests/models/contraction.lua --dtype $1 --set "shapes=$2"; }
 reduces() { run tests/models/reduce.lua --set only=mean_square "$@"; }

@@ -82,9 +82,10 @@ lists() {
     ! grep 'recomputed by' "$work/list"
 }
 ok "show lists what waits and what is computed again" lists
-long && ok "a step, all again" step --recompute all
-long && ok "a step, all again, bf16" step --recompute all --dtype bf16
-long && ok "a step, all again: the same elements are left out" step --recompute all --set drop=0.3
+long && few 1/3 step && ok "a step, all again" step --recompute all
+long && few 1/3 step && ok "a step, all again, bf16" step --recompute all --dtype bf16
+long && few 1/3 step && ok "a step, all again: the same elements are left out" step --recompute \
+  all --set drop=0.3
 # masks LAYER SHARE: the arena where all is computed again, in hundredths of that of none, and as
 # small as --memory can make it; without dropout it is hardly smaller.
 arena() {
@@ -114,10 +115,11 @@ redrawn() { # each kernel and each result of such a step against the oracle
   build/nngen tests/models/dropout.lua --entry train --quiet --check --recompute all "$@" \
     >"$work/log" 2>&1 || { tail -5 "$work/log"; return 1; }
 }
-long && ok "a step that draws again: convolutions and norms" redrawn
-long && ok "a step that draws again: convolutions" redrawn --set layer=conv
-long && ok "a step that draws again: products" redrawn --set layer=linear
-long && ok "a step that draws again: products, bf16" redrawn --set layer=linear --dtype bf16
+long && few 1/4 drawn && ok "a step that draws again: convolutions and norms" redrawn
+long && few 1/4 drawn && ok "a step that draws again: convolutions" redrawn --set layer=conv
+long && few 1/4 drawn && ok "a step that draws again: products" redrawn --set layer=linear
+long && few 1/4 drawn && ok "a step that draws again: products, bf16" redrawn --set layer=linear \
+  --dtype bf16
 too_small() { # too_small MESSAGE OPTIONS...
   local message=$1 rc; shift
   build/nngen show models/autoencoder.lua --entry train --plan "$@" >/dev/null 2>"$work/err"; rc=$?

@@ -5,10 +5,10 @@
 run() { build/nngen "$@" --quiet --check; }
 all=tests/models/reduce.lua special=tests/models/reduce_special.lua
 for dtype in $(long && echo bf16 fp32 fp16); do
-  ok "every reduction, $dtype" run $all --dtype $dtype
+  few 1/2 every && ok "every reduction, $dtype" run $all --dtype $dtype
 done
-long && ok "every reduction, unfused" run $all --lowering unfused
-long && ok "every reduction, odd shape" run $all --set rows=3 columns=7 depth=5
+long && few 1/2 every && ok "every reduction, unfused" run $all --lowering unfused
+long && few 1/2 every && ok "every reduction, odd shape" run $all --set rows=3 columns=7 depth=5
 ok "NaN, infinities, ties and large means" run $special
 long && ok "the same of rows longer than registers hold" run $special --set columns=40000
 for seed in 1 $(long && echo 2); do
@@ -188,8 +188,9 @@ short() { # COLUMNS THREADS OPTIONS...: a row has so many threads, and all is ri
     grep -q "^constexpr int kThreads = $threads;" "$work/cuda" || { cat "$work/log"; return 1; }
 }
 for row in 2:1 3:4 4:1 5:8 8:2 13:16 16:4 36:16 100:32; do
-  few 6 && ok "rows of ${row%:*}" short ${row%:*} ${row#*:}
-  long && ok "rows of ${row%:*}, fp16" short ${row%:*} ${row#*:} --dtype fp16 --set rows=200
+  few 6/2 && ok "rows of ${row%:*}" short ${row%:*} ${row#*:}
+  long && few 1/3 fp16 && ok "rows of ${row%:*}, fp16" short ${row%:*} ${row#*:} --dtype fp16 \
+    --set rows=200
 done
 long=tests/models/long_rows.lua
 ok "long rows, and rows across memory" run $long $(long || echo --set columns=33000 rows=2)
@@ -210,7 +211,7 @@ across() {
 for shape in "" "channels=300 height=5 width=3" "channels=1000 height=1 width=9" \
   "batch=1 channels=3 height=40 width=33"; do
   for case in softmax norm two; do
-    few 5 || continue
+    few 5/2 || continue
     ok "$case across memory, ${shape:-as it is}" across case=$case $shape
   done
 done
@@ -292,7 +293,7 @@ wide() { # wide NAME COLUMNS: a row for each SM, as long as registers hold or lo
 }
 for columns in 700 20001 32000; do
   for name in residual softmax many; do
-    few 5 || continue
+    few 5/2 || continue
     ok "$name over $columns columns is one kernel" wide $name $columns
   done
 done

@@ -29,7 +29,7 @@ ok "the key of attention" attention_key
 ok "the key of all rows" tuned $rows __permuted1 "60x24 by 24x20 transposed"
 for dtype in fp32 tf32 fp16 bf16; do
   for lowering in fused unfused; do
-    few 8 || continue
+    few 8/2 || continue
     o="--quiet --check --dtype $dtype --lowering $lowering"
     ok "rows, $dtype $lowering" build/nngen $rows $o
     ok "transformer, $dtype $lowering" build/nngen $block $o

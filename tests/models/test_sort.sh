@@ -30,7 +30,7 @@ for dtype in fp16 $(long && echo bf16); do ok "500 elements, $dtype" sorted $dty
 for case in every special integers maps part gradient; do
   few 6/2 cases && ok "$case" run case=$case
   few 6/2 long_rows && ok "$case, rows of several blocks" run case=$case length=4500 inner=1
-  few 6 unfused && ok "$case, unfused" run case=$case --lowering unfused
+  few 6/2 unfused && ok "$case, unfused" run case=$case --lowering unfused
 done
 ok "runs of 3000 elements" run case=runs run=3000 length=7000 outer=1 inner=1
 for count in 1 7 64 100 250; do

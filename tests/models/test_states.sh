@@ -6,9 +6,9 @@ for case in counter integers largest average swap moved cache descent shared row
   row_used two_indices two_rows other_rows other_than_row rows_below columns another_state placed \
   tails \
   turned flipped early narrow; do
-  [[ $case =~ ^(counter|integers|largest|average|cache)$ ]] || few 5 fused &&
+  [[ $case =~ ^(counter|integers|largest|average|cache)$ ]] || few 5/2 fused &&
     ok "$case" run --set case=$case
-  few 10 unfused && ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
+  few 10/2 unfused && ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
 done
 ok "another entry" run --set case=counter --entry reset
 ok "an entry that trains" run --set case=descent --entry train

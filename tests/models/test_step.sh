@@ -6,15 +6,15 @@ step() {
   build/nngen tests/models/step.lua --quiet --check --entry train "$@" >"$work/log" 2>&1 ||
     { tail -4 "$work/log"; return 1; }
 }
-long && ok "a step, every access checked" env NNGEN_SIM_CHECK=all build/nngen tests/models/step.lua \
-  --quiet --check --entry train --set batch=2 size=8
+long && few 1/2 && ok "a step, every access checked" env NNGEN_SIM_CHECK=all build/nngen \
+  tests/models/step.lua --quiet --check --entry train --set batch=2 size=8
 ok "three steps of weights that are tied, bf16" build/nngen tests/models/tied.lua --quiet --check \
   --entry train --dtype bf16 --steps 3
 long || ok "a step" step --set batch=2 size=8
-long && ok "a step, gradients clipped by their norm" step --set optimizer_clip=0.5
-long && ok "a step, unfused" step --lowering unfused
-for dtype in $(long && echo bf16 tf32); do ok "a step, $dtype" step --dtype $dtype; done
-long && ok "a step, fp16 with a scaled loss" step --dtype fp16 --set loss_scaling=true
+long && few 1/2 && ok "a step, gradients clipped by their norm" step --set optimizer_clip=0.5
+long && few 1/2 && ok "a step, unfused" step --lowering unfused
+for dtype in $(long && echo bf16 tf32); do few 1/2 && ok "a step, $dtype" step --dtype $dtype; done
+long && few 1/2 && ok "a step, fp16 with a scaled loss" step --dtype fp16 --set loss_scaling=true
 ok "an evaluation" build/nngen tests/models/step.lua --quiet --check --entry eval
 skips() { # a loss that overflows fp16 changes nothing but the scale, which is halved
   local at=$work/skip

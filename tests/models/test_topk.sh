@@ -35,9 +35,10 @@ long && ok "10 of 20000, across memory" sorted fp32 10 20000 1 3
 long && ok "8 of 64, many rows" sorted fp32 8 64 500 1
 for dtype in fp16 $(long && echo bf16); do ok "33 of 500, $dtype" sorted $dtype 33 500 2 3; done
 for case in every special rising integers maps; do
-  few 3 cases && ok "$case" run case=$case
-  few 5 && ok "$case, 64, innermost" run case=$case k=64 inner=1
-  [ $case = maps ] || ! few 5 || ok "$case, fp16, unfused" run case=$case --dtype fp16 --lowering unfused
+  few 3/2 cases && ok "$case" run case=$case
+  few 5/2 && ok "$case, 64, innermost" run case=$case k=64 inner=1
+  [ $case = maps ] || ! few 5/2 || ok "$case, fp16, unfused" run case=$case --dtype fp16 \
+    --lowering unfused
 done
 ok "maps, unfused" run case=maps --lowering unfused # 16 bits would round what is sorted
 ok "special, rows in parts" run case=special k=40 inner=1 length=20000

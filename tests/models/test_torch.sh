@@ -16,10 +16,11 @@ one() { # one NAME ARGUMENTS...
   if [ -z "$python" ]; then skip "$1" "python3-torch and python3-torchvision are not installed"
   else local name=$1; shift; ok "$name" against "$@"; fi
 }
-long && one "resnet18 fp32" resnet18 fp32 1e-5 imagenet
-long && one "resnet18 fp16" resnet18 fp16 2e-3 imagenet
-long && one "resnet18 CIFAR stem, batch 2" resnet18 fp32 1e-5 cifar --set stem=cifar batch=2
-long && one "resnet34 fp32" resnet34 fp32 1e-5 imagenet
+long && few 1/2 && one "resnet18 fp32" resnet18 fp32 1e-5 imagenet
+long && few 1/2 && one "resnet18 fp16" resnet18 fp16 2e-3 imagenet
+long && few 1/2 && one "resnet18 CIFAR stem, batch 2" resnet18 fp32 1e-5 cifar --set stem=cifar \
+  batch=2
+long && few 1/2 && one "resnet34 fp32" resnet34 fp32 1e-5 imagenet
 layers() { # layers DTYPE GATE: every output of layers.lua
   [ -f "$work/layers/x.npy" ] || { mkdir -p "$work/layers" &&
     $python tests/models/torch_layers.py "$work/layers" || return; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The convolutional networks of models/: as many parameters as published, and small ones whose
 # kernels agree with the oracle, and whose logits, of the same weights, with torchvision's where it
-# is installed. The long run has every second of the chains of layers and networks of mobile
+# is installed. The long run has every third of the chains of layers and networks of mobile
 # blocks here; test_zoo_branches.sh has the residual and branching ones.
 . "$(dirname "$0")/../tap.sh"
 . tests/models/zoo.sh

@@ -2,13 +2,16 @@
 # Kernels through NVIDIA's NVRTC and PTX in place of the host's compiler: models against the oracle.
 # NNGEN_TEST_LONG=1: also the tests of primitives, of a foreign program, of the API, functions,
 # reports, and the planted bugs, of which 3 of 51 stay unseen (NVRTC drops reads that nobody uses;
-# README.md). All tests run so with NNGEN_SIM_FRONTEND=nvrtc.
-set -u
-tests=(${NNGEN_TEST_LONG:+prim/test_matrix prim/test_hopper})
-[ "${NNGEN_TEST_LONG:-}" = 1 ] &&
-  tests+=(prim/test_scalar sim/test_foreign prim/test_threads sim/test_api sim/test_kernels "sim/test_planted 3"
-    prim/test_cluster sim/test_functions sim/test_reports sim/test_races sim/test_shared sim/test_programs
-    sim/test_resources sim/test_loops)
+# README.md): a third of them, which ones, the turn says. All tests run so with
+# NNGEN_SIM_FRONTEND=nvrtc.
+. "$(dirname "$0")/../tap.sh"
+tests=()
+for t in prim/test_matrix prim/test_hopper prim/test_scalar sim/test_foreign prim/test_threads \
+  sim/test_api sim/test_kernels "sim/test_planted 3" prim/test_cluster sim/test_functions \
+  sim/test_reports sim/test_races sim/test_shared sim/test_programs sim/test_resources \
+  sim/test_loops; do
+  long && few 1/3 && tests+=("$t")
+done
 models=("mlp.lua --dtype bf16")
 [ "${NNGEN_TEST_LONG:-}" = 1 ] && models+=("lenet.lua")
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Training learns: models overfit one batch (in the long run one of each kind), a small network
-# learns real digits to the accuracy that is known for it, and in the long run a ResNet's losses and
-# weights follow PyTorch's.
+# Training learns: models overfit one batch (in the long run one of each kind, one kind of four
+# after each commit), a small network learns real digits to the accuracy that is known for it, and
+# in the long run a ResNet's losses and weights follow PyTorch's.
 . "$(dirname "$0")/train.sh"
 
 # learns MODEL LOSS OPTIONS...: the loss of the last step is below LOSS
@@ -19,16 +19,17 @@ sys.exit(not losses[-1] < ($most))"
 python3 tests/train/data.py "$work/one" 16 1 10 8 3
 resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false \
   --schedule constant --warmup 0"
-long && ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 --steps 22
-python3 tests/train/data.py "$work/four" 4 2 4 32 3 5
-long && ok "one batch overfitted, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
-  --set width=4 latent=16 --lr 0.01 --steps 46
+long && few 1/4 && ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 \
+  --steps 22
 python3 tests/train/data.py "$work/digit" 16 1 10 28 1
 plain="--data $work/digit --batch 16 --lr 0.002 --save-every 1000"
-long && ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26
+long && few 1/4 && ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26
 ok "one batch overfitted, mlp" learns mlp 0.01 $plain --lr 0.01 --set hidden=64 --steps 25
-long && ok "one batch overfitted, block" learns block 0.01 --lr 0.005 --steps 120 \
+long && few 1/4 && ok "one batch overfitted, block" learns block 0.01 --lr 0.005 --steps 120 \
   --set one_batch=true batch=2 tokens=8 width=32 heads=2
+python3 tests/train/data.py "$work/four" 4 2 4 32 3 5
+long && few 1/4 && ok "one batch overfitted, autoencoder" learns autoencoder 0.01 \
+  --data "$work/four" --batch 4 --set width=4 latent=16 --lr 0.01 --steps 46
 long && ok "the block's loss falls, of new tokens at each step" learns block 'losses[0] * 0.9' \
   --set batch=2 tokens=16 width=64 heads=2 --steps 20
 
@@ -64,7 +65,8 @@ beside() { # beside SIZE STEPS RATE LOSSES WEIGHTS OPTIONS...: how far they may 
 if ! long; then :
 elif python_with torch; then
   ok "30 steps of a ResNet in fp32 beside PyTorch in double precision" beside 8 30 0.003 1e-4 1e-3
-  ok "4 steps in fp16, with a scaled loss, beside PyTorch" beside 16 4 0.01 0.02 0.02 --amp fp16
-  ok "3 steps in bf16 beside PyTorch" beside 16 3 0.01 0.02 0.02 --amp bf16
+  few 1/2 amp && ok "4 steps in fp16, with a scaled loss, beside PyTorch" beside 16 4 0.01 0.02 \
+    0.02 --amp fp16
+  few 1/2 amp && ok "3 steps in bf16 beside PyTorch" beside 16 3 0.01 0.02 0.02 --amp bf16
 else skip "steps of a ResNet beside PyTorch" "PyTorch is not installed"; fi
 tap_done
