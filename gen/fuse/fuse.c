@@ -444,7 +444,7 @@ static const struct FuseStep {
     {horizontal_join_numbers, Fused},    // reductions to single numbers
     {multi_launch_groups, JoinsKernels}, // small independent maps become one launch
     {horizontal_join_stored, Fused},     // reductions store maps of their elements; last, as row
-                                     // kernels and bundles have priority
+                                         // kernels and bundles have priority
 };
 
 // Makes the groups; false if two of them would depend on each other.

@@ -182,9 +182,12 @@ static int no_variable(lua_State *lua) { // __index(environment, name)
     const char *name, *hint;
   } known[] = {
       {"nn", "begin with: local nn = require \"nn\""},
-      {"torch", "use nn"},            {"F", "use nn"},
-      {"True", "it is true in Lua"},  {"False", "it is false in Lua"},
-      {"None", "it is nil in Lua"},   {"len", "it is #list in Lua, of a tensor x.shape[1]"},
+      {"torch", "use nn"},
+      {"F", "use nn"},
+      {"True", "it is true in Lua"},
+      {"False", "it is false in Lua"},
+      {"None", "it is nil in Lua"},
+      {"len", "it is #list in Lua, of a tensor x.shape[1]"},
       {"range", "Lua counts by for i = 1, n do, nn.arange(n) makes a tensor"},
   };
   const char *name = luaL_tolstring(lua, 2, NULL);

@@ -93,7 +93,7 @@ typedef struct Stream {
   double at_once;  // blocks resident at the same time; 0: all that fit
 } Stream;
 
-int stream_per_sm(const Stream *s, const Arch *arch);            // resident blocks of an SM
+int stream_per_sm(const Stream *s, const Arch *arch); // resident blocks of an SM
 Cost stream_cost(const Stream *s, const Group *g, const Arch *arch);
 double stream_under_way(const Stream *s, const Arch *arch); // resident blocks
 

@@ -253,16 +253,17 @@ double cost_together(const double *bounds, int count) {
 }
 
 const char *const cost_terms[CostNoted] = {
-    [TermMath] = "math",   [TermExp] = "exp",   [TermSmem] = "smem",    [TermIssue] = "issue",
-    [TermL2] = "l2",       [TermDram] = "dram", [TermWait] = "wait",    [TermFill] = "fill",
-    [TermJoin] = "join",   [TermLaunch] = "launch", [TermSectors] = "sectors",
+    [TermMath] = "math", [TermExp] = "exp",       [TermSmem] = "smem",       [TermIssue] = "issue",
+    [TermL2] = "l2",     [TermDram] = "dram",     [TermWait] = "wait",       [TermFill] = "fill",
+    [TermJoin] = "join", [TermLaunch] = "launch", [TermSectors] = "sectors",
 };
 
 void cost_note(Tile *t, const Cost *c) {
   const double term[CostNoted] = {
-      [TermMath] = c->math,   [TermExp] = c->exp,   [TermSmem] = c->smem, [TermIssue] = c->issue,
-      [TermL2] = c->l2,       [TermDram] = c->dram, [TermWait] = c->wait, [TermFill] = c->fill,
-      [TermJoin] = c->split,  [TermLaunch] = c->gap, [TermSectors] = c->sectors,
+      [TermMath] = c->math,   [TermExp] = c->exp,         [TermSmem] = c->smem,
+      [TermIssue] = c->issue, [TermL2] = c->l2,           [TermDram] = c->dram,
+      [TermWait] = c->wait,   [TermFill] = c->fill,       [TermJoin] = c->split,
+      [TermLaunch] = c->gap,  [TermSectors] = c->sectors,
   };
   t->seconds = c->seconds;
   memcpy(t->term, term, sizeof t->term);

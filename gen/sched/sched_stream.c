@@ -40,8 +40,8 @@ Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   double at_once = s->at_once > 0 ? s->at_once : (double)arch->sms * c.per_sm;
   double busy = fmin(fmin(s->blocks, at_once), arch->sms), rounds = ceil(s->blocks / at_once);
   double all_threads = s->blocks * s->threads;
-  double instructions = (s->vectors + s->sectors.accesses) * kVectorIssue +
-                        s->elements * s->flops + all_threads * (kThreadIssue + s->joins);
+  double instructions = (s->vectors + s->sectors.accesses) * kVectorIssue + s->elements * s->flops +
+                        all_threads * (kThreadIssue + s->joins);
   double bytes = (double)(g->bytes_read + g->bytes_written - g->bytes_scratch);
   c.waves = rounds;
   double l2_rate = arch->l2_rate / arch->sms * busy;

@@ -397,8 +397,7 @@ static bool made_of_reduced(const Node *n, int *left) {
 // one of them is itself a reduction of n's shape: the rule would ping-pong.
 static bool may_follow_reduced(const Node *moved, const Node *n) {
   int left = kMostSearched;
-  bool may = type_count(&n->type) > 1 && units_only(moved) &&
-             made_of_reduced(moved->in[0], &left);
+  bool may = type_count(&n->type) > 1 && units_only(moved) && made_of_reduced(moved->in[0], &left);
   for (int i = 0; i < n->nin && may; i++) {
     left = kMostSearched;
     may = !type_same_shape(&n->in[i]->type, &n->type) || !made_of_reduced(n->in[i], &left);

@@ -221,8 +221,9 @@ static void tell_left_out(const Compiler *c, const Group *g) {
       const Node *o = c->original->nodes[k], *n = g->nodes[i];
       if (o->op->cls != OpContract || !o->name || !n->name || strcmp(o->name, n->name)) continue;
       put_missing("contraction", n->name, "nngen",
-                  maps_gives(o) == PartPositions ? "a depthwise convolution is no contraction kernel"
-                                          : "a product with a vector is no contraction kernel");
+                  maps_gives(o) == PartPositions
+                      ? "a depthwise convolution is no contraction kernel"
+                      : "a product with a vector is no contraction kernel");
       return;
     }
 }
