@@ -386,6 +386,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     Node *filter = gemv_filter(to, n);
     if (filter != n) return filter;
     HeadsUse *use = layout->use, own = use[node->id];
+    if (is_fused(to)) flatten_in_place(to, n, prec_operand(n));
     place_operands(to, n, prec_operand(n));
     const Node *scores = own == WeighsHeads ? attend_product(node) : NULL;
     if (own && scores && !use[scores->id]) use[node->id] = NoHeads; // the scores are stored

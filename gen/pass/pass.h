@@ -53,7 +53,7 @@ void share_fixed(Graph *g); // in place
 
 bool layout_row_major(const Type *t);
 
-// ---- channels.c, grouped.c, gemv.c: contractions rewritten by layout.c ------------------------
+// ---- channels.c, grouped.c, gemv.c, flatten.c: contractions rewritten by layout.c ---------------
 
 // Pack convolution `conv` in place.
 void channels_pack(Graph *to, Node *conv, Dtype dtype);
@@ -61,6 +61,8 @@ void groups_pack(Graph *to, Node *conv, Dtype dtype);
 // The filter gradient of `conv`, extracted from that of the packed one, or `packed` itself.
 Node *channels_unpack(Graph *to, Node *packed, const Node *conv);
 Node *groups_unpack(Graph *to, Node *packed, const Node *conv);
+// If product n reads a flattened image: reads it as it is in memory.
+void flatten_in_place(Graph *to, Node *n, Dtype dtype);
 // The replacement of n, or n itself.
 Node *gemv_product(Graph *to, Node *n);
 Node *gemv_filter(Graph *to, Node *n);

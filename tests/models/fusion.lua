@@ -119,6 +119,14 @@ function cases.transposed_and_read() -- also read in the product's order: a copy
   at_most(3)
 end
 
+function cases.flattened() -- the weights' rows are permuted by init, not the images
+  local x = nn.input("x", {5, 8, 9, 7})
+  local y = x:conv2d("c", {out = 24, kernel = 3}):relu()
+  nn.output("y", y:flatten():linear("fc", {out = 40}):relu())
+  nn.output("one", y:narrow(1, 2, 1):flatten():linear("last", {out = 33}))
+  at_most(4)
+end
+
 function cases.cut_convolution() -- causal, as Mamba has it: padded on both sides, then cut
   local x = nn.input("x", {2, 40, 8}):transpose(2, 3)
   local y = x:conv1d("c", {out = 8, kernel = 4, pad = 3, groups = 8}):slice(3, 1, 40)
