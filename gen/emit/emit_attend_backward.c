@@ -106,9 +106,11 @@ static void put_mapped(AttendText *t, const char *name, const Masking *holding) 
   attend_bind_products(t, &s);
   attend_bind_conditions(t, &s, holding);
   const Node *power = t->e->g->attention->power;
-  const char *x = exponent(t, &s, power->in[0]), *word = expr_local(t->e->g, power);
-  buffer_put(&s.body, "    const float %s = nn_exp2_fast(%s);\n", word, x);
-  expr_bind(&s, power, t->element, word);
+  if (power) {
+    const char *x = exponent(t, &s, power->in[0]), *word = expr_local(t->e->g, power);
+    buffer_put(&s.body, "    const float %s = nn_exp2_fast(%s);\n", word, x);
+    expr_bind(&s, power, t->element, word);
+  }
   Index at[MaxRank];
   for (int d = 0; d < weights->type.rank; d++) at[t->e->g->attention->place[d]] = t->element[d];
   lua_newtable(t->e->c->lua);

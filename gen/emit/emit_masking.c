@@ -238,6 +238,7 @@ void emit_masking(Emitter *e, const ProductText *values, const Masking *masking,
   }
   hole_text(e, "score", value_of(&t, score, at).text);
   hole_text(e, "plain", plain);
+  hole_text(e, "masked", attend_masked(e->g->attention) ? "" : ", 0.");
   hole_take(e, "outer", &t.outer);
   hole_take(e, "inner", &t.inner);
 }

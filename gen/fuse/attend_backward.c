@@ -2,7 +2,8 @@
 // other contractions,
 //
 //   out[m, n] = sum over l of W(m, l) v[l, n],   W: any map of q k^T and of another contraction of
-//   the same shape (or of both transposed), of per-row values and of positions
+//   the same shape (or of both transposed), of per-row values and of positions; also attention
+//   without a softmax
 //
 // W is as large as the scores and is recomputed tile by tile: each such contraction gets a private
 // copy of the scores (attend_backward_own.c), which its kernel computes (attend_backward_find) with
@@ -116,10 +117,32 @@ static Node *find_power(Weights *w, Node *n) {
   return NULL;
 }
 
-static bool find_score(Weights *w, const Maps *values) {
+// Are the products of W, and what is computed from them, read only to compute W?
+static bool is_private(const Weights *w) {
+  for (int i = 0; i < w->count; i++) {
+    int reads = 0;
+    for (int j = 0; j < w->count; j++)
+      for (int k = 0; w->seen[j]->op->cls == OpMap && k < w->seen[j]->nin; k++)
+        reads += w->seen[j]->in[k] == w->seen[i];
+    if (w->seen[i]->uses != (i ? reads : 1)) return false;
+  }
+  return true;
+}
+
+// Scores that are weights without a softmax (relu(q k^T) v): is it batched attention of so many
+// that storing them costs more?
+static bool find_plain(Weights *w, const Maps *values, const Arch *arch, bool inner) {
+  const double kStays = 1. / 8; // share of L2
+  w->a.score = w->root;
+  bool many = (double)type_bytes(&w->root->type) > kStays * (double)arch->l2;
+  return w->last->op->cls == OpContract && maps_count(values, AxisBatch) > 1 &&
+         (inner || (many && is_private(w)));
+}
+
+static bool find_score(Weights *w, const Maps *values, const Arch *arch, bool inner) {
   Node *x = NULL;
   w->a.power = find_power(w, w->root);
-  if (!w->a.power) return false;
+  if (!w->a.power) return find_plain(w, values, arch, inner);
   for (x = w->a.power->in[0]; x->op->cls == OpMap && x->op->flags & FlagCopy;) x = x->in[0];
   bool subtracts = x->op->cls == OpMap && x->op->flags & FlagSub;
   bool shifted = subtracts && !attend_backward_is_matrix(w, values, x->in[1]);
@@ -138,6 +161,7 @@ static bool in_score(const Node *n, const Node *product, int *left) {
 
 // Is it the forward pass, in which all inner contractions are in the score and none is transposed?
 static bool is_attention(const Weights *w) {
+  if (!w->a.power) return false;
   for (int i = 0; i < w->a.nproducts; i++) {
     int left = kMostNodes;
     if (w->a.turned[i] || !in_score(w->a.score, w->a.product[i], &left)) return false;
@@ -219,7 +243,7 @@ bool attend_backward_seek(Weights *w, const Arch *arch, const Node *n, bool inne
   if (!attend_is_plain(&values) || !find_products(w, &values, inner)) return false;
   attend_backward_apart(&w->a, n, &values);
   if (w->a.apart && !find_products(w, &values, inner)) return false;
-  if (!find_score(w, &values) || !find_operands(w, &values, arch)) return false;
+  if (!find_score(w, &values, arch, inner) || !find_operands(w, &values, arch)) return false;
   int sums = attend_dim(&values, MapA, AxisK);
   w->a.nsteps = -1;
   w->a.key = 0;

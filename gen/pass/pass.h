@@ -139,7 +139,7 @@ typedef struct Attention {
   Node *product[kMostScores]; // inner contractions: q k^T, dO v^T
   Node *score;
   Node *shift;              // per-row value subtracted from the score, or NULL
-  Node *power;              // the exponential
+  Node *power;              // the exponential; attention backward: NULL if W has none
   bool turned[kMostScores]; // the product's rows are summed over
   int nproducts;
   int noperands;

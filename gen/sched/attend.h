@@ -108,6 +108,7 @@ typedef struct TileShares {
 } TileShares;
 
 Masking attend_masking(const Group *g, const Attending *a);
+double attend_masked(const Attention *a); // the score that weighs nothing
 TileShares attend_tiles(const Group *g, const Attending *a, const Tile *t);
 double attend_share(const Group *g, const Attending *a, const Tile *t); // share not skipped
 

@@ -77,7 +77,7 @@ static int joined_issue(const Group *g) {
   const Attention *a = g->attention;
   int count = 0;
   bool subtracted = false;
-  if (dtype_size(prec_operand(a->product[0])) != 2) return 0;
+  if (dtype_size(prec_operand(a->product[0])) != 2 || !a->power) return 0;
   for (const Node *n = a->power->in[0]; n->group == g && n->op->cls == OpMap;) {
     bool where = n->op->typing == TypeWhere;
     bool joins = n->op->flags & FlagSub || (n->op->flags & FlagMul && node_is_literal(n->in[1]));

@@ -81,6 +81,10 @@ static void mark(const Group *g, bool *read, bool *made) {
   }
 }
 
+double attend_masked(const Attention *a) {
+  return a->power ? -INFINITY : 0;
+}
+
 Masking attend_masking(const Group *g, const Attending *a) {
   Masking m = {0};
   bool telling = false, *read = arena_alloc(g->graph->arena, (size_t)g->nnodes),
@@ -145,7 +149,9 @@ static void count_tile(const Group *g, const Attending *a, const Masking *maskin
     Span holds = span_of(g, c, of);
     plain = plain && (masking->condition[i].holds ? span_true(holds) : span_false(holds));
   }
-  *(score.hi == -INFINITY ? &s->skipped : plain ? &s->plain : &s->mixed) += 1;
+  double masked = attend_masked(g->attention);
+  bool skipped = score.lo == masked && score.hi == masked;
+  *(skipped ? &s->skipped : plain ? &s->plain : &s->mixed) += 1;
 }
 
 // Does any condition depend on the batch?

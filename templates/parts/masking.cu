@@ -13,7 +13,7 @@ $(k.masking.outer)
     const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
     const Span keys = {double(tile * kTileKeys), double(last_key)};
 $(k.masking.inner)
-    return tile_kind($(k.masking.score), $(k.masking.plain));
+    return tile_kind($(k.masking.score), $(k.masking.plain)$(k.masking.masked));
   }$(k.loaders and ", thread" or ""));
 //@ if not k.loaders then
   nn_sync();
