@@ -209,10 +209,10 @@ end)
 -- below - 1; a run that leaves others ends with an error that quotes this line of the model and
 -- prints `beyond`, the explanation.
 -- `beyond`: what that means.
-define_here([[state(name: string, shape: any,
-            {dtype: string = f32, init: any = 0, below: whole = 0, beyond: string = nil})]],
-            "", function(name, dims, o)
-  local init = first_values("state", o.init)
+define_here([[state(name: string, shape: any, init: any = 0,
+            {dtype: string = f32, below: whole = 0, beyond: string = nil})]],
+            "", function(name, dims, init, o)
+  init = first_values("state", init)
   return core.state(join(name), dims, o.dtype, init[1], init[2], init[3], o.below, o.beyond)
 end)
 

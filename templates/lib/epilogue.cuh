@@ -66,12 +66,21 @@ __device__ __forceinline__ void each_transposed(const float *staged, int m0, int
   for (int first = 0; first < kTileM; first += kAlongM) {
     const int row = first + threadIdx.x % kAlongM;
     if (kM % kTileM && m0 + row >= rows) break;
-    each_row<kTileN, kAlongN, kN, kMost>(first_column, kN - n0, [&](int column) {
-      auto outputs = each(m0 + row, n0 + column);
-      return [=]() mutable {
-        outputs(nn_load<1>(staged + ByColumns<kTileM>::at(row, column)));
-      };
-    });
+    auto value = [=](int column) {
+      return nn_load<1>(staged + ByColumns<kTileM>::at(row, column));
+    };
+    if (kN % kTileN == 0 || n0 + kTileN <= kN) {
+      each_row<kTileN, kAlongN, kTileN, kMost>(first_column, kTileN, [&](int column) {
+        auto outputs = each(m0 + row, n0 + column);
+        return [=]() mutable { outputs(value(column)); };
+      });
+    } else {  // all threads take as many turns, so that a warp reads its columns together
+#pragma unroll 1
+      for (int column = first_column; column < kTileN; column += kAlongN) {
+        const Vec<float, 1> output = value(column);
+        if (n0 + column < kN) each(m0 + row, n0 + column)(output);
+      }
+    }
   }
 }
 

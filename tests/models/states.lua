@@ -18,7 +18,7 @@ function cases.average()
   nn.update(mean, mean * 0.9 + x:mean(1) * 0.1)
 end
 function cases.swap() -- each is read after the other's new value is known
-  local a, b = nn.state("a", {33}, {init = {"normal", 0, 1}}), nn.state("b", {33}, {init = 2})
+  local a, b = nn.state("a", {33}, {init = {"normal", 0, 1}}), nn.state("b", {33}, 2)
   nn.update(a, b + 1)
   nn.update(b, a * 2)
 end
@@ -35,7 +35,7 @@ function cases.placed() -- by the two kernels that make its parts
   nn.update(ring, nn.concat({nn.slice(ring, 2, 3, 4), mean + x}, 2))
 end
 function cases.tails() -- read beside a product and stored, and again where it is turned
-  local times = nn.state("times", {9, 9}, {init = {"normal", 0, 1}})
+  local times = nn.state("times", {9, 9}, {"normal", 0, 1})
   local x = nn.input("x", {9, 9})
   local y = x:matmul(x) + times
   nn.update(times, y)
