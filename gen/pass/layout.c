@@ -408,6 +408,21 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return n;
 }
 
+// The concat n, read by nothing else, of parts in that order, which their kernels then store in
+// place; NULL if these are read elsewhere, too.
+static Node *concat_as(Graph *g, Node *n, const Type *wanted) {
+  if (!node_is_move(n, MoveConcat) || n->nin > kMostParts || n->uses > 1) return NULL;
+  Node *in[kMostParts];
+  for (int i = 0; i < n->nin; i++) {
+    OpClass cls = n->in[i]->op->cls;
+    if (n->in[i]->uses > 1 || (cls != OpMap && cls != OpContract)) return NULL;
+  }
+  for (int i = 0; i < n->nin; i++) in[i] = as(g, n->in[i], wanted->dtype, wanted->order);
+  Node *whole = graph_add(g, n->op, n->nin, in, &n->attr, n);
+  whole->type = *wanted;
+  return whole;
+}
+
 // The node to store as an output of type `wanted`, in memory of its own. taken: n is already the
 // storage of another output. Sources are copied.
 static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
@@ -425,6 +440,8 @@ static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
   }
   bool lies = wanted->dtype == n->type.dtype && type_same_order(wanted, &n->type);
   if (!taken && n->op->cls != OpSource && lies) return n;
+  Node *whole = plain && !taken && is_fused(g) ? concat_as(g, n, wanted) : NULL;
+  if (whole) return whole;
   Node *copy = graph_add(g, op_need(g->c, "copy"), 1, &n, NULL, n);
   copy->type = *wanted;
   return copy;

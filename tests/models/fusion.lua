@@ -119,6 +119,14 @@ function cases.transposed_and_read() -- also read in the product's order: a copy
   at_most(3)
 end
 
+function cases.joined_output() -- parts are stored in the output, in its order
+  local x = nn.input("x", {2, 16, 9, 11})
+  local a = x:conv2d("a", {out = 24, kernel = 3, pad = 1}):relu()
+  local b, c = x:conv2d("b", {out = 13, kernel = 5, pad = 2}), nn.tanh(nn.input("c", {2, 5, 9, 11}))
+  nn.output("y", nn.concat({a, c, b}, 2))
+  at_most(3)
+end
+
 function cases.flattened() -- the weights' rows are permuted by init, not the images
   local x = nn.input("x", {5, 8, 9, 7})
   local y = x:conv2d("c", {out = 24, kernel = 3}):relu()
