@@ -25,8 +25,7 @@ static bool is_seen_reduced(const Node *n) {
          view_same_memory(n);
 }
 
-// n itself if it has this dtype and order, else a copy (Node.subst: the last one made).
-static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
+Node *layout_as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   Type t = n->type;
   t.dtype = dtype;
   set_order(&t, order);
@@ -37,7 +36,7 @@ static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   }
   // the reduction's kernel converts the result
   if (is_seen_reduced(n) && type_same_order(&t, &n->type)) {
-    Node *in = as(to, n->in[0], dtype, n->in[0]->type.order);
+    Node *in = layout_as(to, n->in[0], dtype, n->in[0]->type.order);
     Node *view = graph_add(to, n->op, 1, &in, &n->attr, n);
     view->type = t;
     view->uses = n->uses;
@@ -203,10 +202,10 @@ static int head_dim(const Node *n, int i, bool last) {
 
 // x in that order; below a permutation, the permuted value is copied, so that others can share it.
 static Node *heads_as(Graph *to, Node *x, Dtype dtype, const uint8_t *order) {
-  if (!node_is_move(x, MovePermute)) return as(to, x, dtype, order);
+  if (!node_is_move(x, MovePermute)) return layout_as(to, x, dtype, order);
   uint8_t below[MaxRank];
   for (int d = 0; d < x->type.rank; d++) below[d] = (uint8_t)x->attr.dims[order[d]];
-  Node *in = as(to, x->in[0], dtype, below);
+  Node *in = layout_as(to, x->in[0], dtype, below);
   Node *moved = graph_add(to, x->op, 1, &in, &x->attr, x);
   moved->type = x->type;
   moved->type.dtype = dtype;
@@ -314,7 +313,7 @@ static void place_operands(Graph *to, Node *n, Dtype dtype) {
     if (last < 0) last = turned_to_k(to, n, i, x);
     Type wanted = x->type;
     if (last >= 0) set_last(&wanted, last);
-    Node *placed = as(to, x, dtype, wanted.order);
+    Node *placed = layout_as(to, x, dtype, wanted.order);
     n->in[i] = placed == x && wants_rounded(to, n, i, x) ? rounded(to, x) : placed;
   }
 }
@@ -408,53 +407,6 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return n;
 }
 
-// The concat n, read by nothing else, of parts in that order, which their kernels then store in
-// place; NULL if these are read elsewhere, too.
-static Node *concat_as(Graph *g, Node *n, const Type *wanted) {
-  if (!node_is_move(n, MoveConcat) || n->nin > kMostParts || n->uses > 1) return NULL;
-  Node *in[kMostParts];
-  for (int i = 0; i < n->nin; i++) {
-    OpClass cls = n->in[i]->op->cls;
-    if (n->in[i]->uses > 1 || (cls != OpMap && cls != OpContract)) return NULL;
-  }
-  for (int i = 0; i < n->nin; i++) in[i] = as(g, n->in[i], wanted->dtype, wanted->order);
-  Node *whole = graph_add(g, n->op, n->nin, in, &n->attr, n);
-  whole->type = *wanted;
-  return whole;
-}
-
-// The node to store as an output of type `wanted`, in memory of its own. taken: n is already the
-// storage of another output. Sources are copied.
-static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
-  bool reshape = node_is_move(n, MoveReshape);
-  bool plain = layout_row_major(wanted);
-  if (reshape && plain && !taken && !type_same_order(wanted, &n->type) &&
-      n->in[0]->op->cls == OpMap) {
-    const Type *from = &n->in[0]->type;
-    Type type = type_make(wanted->dtype, from->rank, from->dim);
-    // fused with other maps; a view of it follows
-    Node *turned = at_border(g, n->in[0], &type, true);
-    Node *view = graph_add(g, n->op, 1, &turned, &n->attr, n);
-    view->type = *wanted;
-    return view;
-  }
-  bool lies = wanted->dtype == n->type.dtype && type_same_order(wanted, &n->type);
-  if (!taken && n->op->cls != OpSource && lies) return n;
-  Node *whole = plain && !taken && is_fused(g) ? concat_as(g, n, wanted) : NULL;
-  if (whole) return whole;
-  Node *copy = graph_add(g, op_need(g->c, "copy"), 1, &n, NULL, n);
-  copy->type = *wanted;
-  return copy;
-}
-
-static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdates) {
-  for (int i = 0; i < noutputs; i++)
-    if (g->outputs[i].node == n) return true;
-  for (int i = 0; i < nupdates; i++)
-    if (g->updates[i].value == n) return true;
-  return false;
-}
-
 // Needs: dtypes. Produces Type.order of every value, and copies if dtype or order must change.
 void layout_pass(Compiler *c) {
   bool fused = is_fused(c->graph);
@@ -472,21 +424,7 @@ void layout_pass(Compiler *c) {
   }
   layout.use = attend_products(c->graph);
   Graph *g = c->graph = graph_rebuild(c->graph, rewrite, &layout);
-  for (int i = 0; i < g->noutputs; i++) {
-    Node *n = g->outputs[i].node;
-    Dtype dtype = dtype_is_float(n->type.dtype) ? g->outputs[i].dtype : n->type.dtype;
-    Type plain = type_make(dtype, n->type.rank, n->type.dim);
-    g->outputs[i].node = at_border(g, n, &plain, taken_before(g, n, i, 0));
-    g->outputs[i].node->entry = g->outputs[i].entry;
-  }
-  for (int i = 0; i < g->nupdates; i++) {
-    Update *u = &g->updates[i];
-    bool taken = u->value->fixed || u->value->type.dtype != u->state->type.dtype ||
-                 taken_before(g, u->value, g->noutputs, i);
-    u->value = at_border(g, u->value, &u->state->type, taken);
-    u->value->entry = u->entry;
-    u->value->updated = true;
-  }
+  border_place(g);
   g = c->nentries > 1 ? graph_split(g) : g; // copies made here are still shared by entries
   if (c->nentries > 1) share_fixed(g);
   c->graph = graph_copy(owns_parameters(g) ? weight_copies_follow(g) : g);

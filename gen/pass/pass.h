@@ -52,6 +52,9 @@ Graph *depthwise_wgrad_make(Graph *g);
 void share_fixed(Graph *g); // in place
 
 bool layout_row_major(const Type *t);
+// n itself if it has this dtype and order, else a copy (Node.subst: the last one made).
+Node *layout_as(Graph *to, Node *n, Dtype dtype, const uint8_t *order);
+void border_place(Graph *g); // border.c: stores outputs and updates row-major
 
 // ---- channels.c, grouped.c, gemv.c, flatten.c: contractions rewritten by layout.c ---------------
 
