@@ -191,8 +191,9 @@ $(k.params)) {
   const int tile_id = batch * kTiles + tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * $(values));
   int *arrived = own_arrived + tile_id * kPartCounts;
-  if (!sum_parts<kThreads, $(values), kSplits, kPartGroup>(smem.out, sums_of_parts, split,
-                                                                 arrived, &smem.last)) return;
+  if (!sum_parts<kThreads, $(values), kSplits, kPartGroup>(
+          smem.out, sums_of_parts, split, arrived, &smem.last))
+    return;
 //@ end
 
 //@ if k.columns then

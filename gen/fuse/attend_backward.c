@@ -119,6 +119,8 @@ static Node *find_power(Weights *w, Node *n) {
 
 // Are the products of W, and what is computed from them, read only to compute W?
 static bool is_private(const Weights *w) {
+  for (const Node *n = w->last->in[0]; n != w->root; n = n->in[0])
+    if (n->uses != 1) return false;
   for (int i = 0; i < w->count; i++) {
     int reads = 0;
     for (int j = 0; j < w->count; j++)

@@ -75,14 +75,14 @@ bool legal_keeps_places(const Node *n) {
 static bool is_anywhere(const Group *k, const Node *n) {
   bool bound[kMostNodes] = {false};
   int at = 0;
-  for (; at < k->nnodes; at++) {
+  for (; at < k->nnodes && at < kMostNodes; at++) {
     const Node *m = k->nodes[at];
     bound[at] = m->op->cls != OpMap && m->op->cls != OpMove;
     for (int i = 0; i < m->nin; i++)
       for (int j = 0; j < at; j++) bound[at] = bound[at] || (bound[j] && k->nodes[j] == m->in[i]);
     if (m == n) break;
   }
-  return at < k->nnodes && !bound[at];
+  return at < k->nnodes && at < kMostNodes && !bound[at];
 }
 
 // Is n a result of k that was moved to other positions?

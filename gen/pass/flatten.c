@@ -26,6 +26,7 @@ void flatten_in_place(Graph *to, Node *n, Dtype dtype) {
   Attr apart = {.dims = {dim[1], dim[2], dim[3], sizes[1]}}, turned = {.dims = {1, 2, 0, 3}};
   Attr joined = {.dims = {sizes[0], sizes[1]}};
   x->uses--;
+  image->uses += x->uses > 0; // it has another reader
   n->in[MapA] = graph_move(to, "reshape", graph_move(to, "permute", image, 4, &last), 2, &flat);
   w = graph_move(to, "permute", graph_move(to, "reshape", w, 4, &apart), 4, &turned);
   n->in[MapB] = graph_move(to, "reshape", w, 2, &joined);

@@ -10,6 +10,7 @@
 // launch gap are fitted to ResNet-18 and the attention block on an H200 (tests/bench/NOTES.md).
 #include "sched.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -259,6 +260,7 @@ const char *const cost_terms[CostNoted] = {
 };
 
 void cost_note(Tile *t, const Cost *c) {
+  static_assert(LENGTH(t->term) == CostNoted, "a place for each term");
   const double term[CostNoted] = {
       [TermMath] = c->math,   [TermExp] = c->exp,         [TermSmem] = c->smem,
       [TermIssue] = c->issue, [TermL2] = c->l2,           [TermDram] = c->dram,

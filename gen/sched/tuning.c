@@ -329,10 +329,12 @@ const char *tuning_problem(const Group *g) {
   const Attr *t = &n->attr;
   Arena *arena = g->graph->arena;
   const char *dtype = precision_name(n->precision);
+  const char *stored = tail_all_transposed(g) ? " stored transposed" : "";
   if (maps_gives(n) == PartNone) {
     Product p = contract_product(g);
-    return arena_printf(arena, "%s matmul %s%s by %s%s", dtype, matrices(arena, &a->type, p.m, p.k),
-                        lie(g, a), matrices(arena, &b->type, p.k, p.n), lie(g, b));
+    return arena_printf(arena, "%s matmul %s%s by %s%s%s", dtype,
+                        matrices(arena, &a->type, p.m, p.k), lie(g, a),
+                        matrices(arena, &b->type, p.k, p.n), lie(g, b), stored);
   }
   const char *more = "";
   if (t->dilation[0] != 1 || t->dilation[1] != 1)
@@ -341,10 +343,11 @@ const char *tuning_problem(const Group *g) {
   if (t->groups != 1) more = arena_printf(arena, "%s groups %lld", more, (long long)t->groups);
   static const char *const words[] = {
       [PartPositions] = "conv", [PartImage] = "conv data", [PartFilter] = "conv filter"};
-  return arena_printf(arena, "%s %s %s by %s stride %lldx%lld pad %lld,%lld,%lld,%lld%s", dtype,
+  return arena_printf(arena, "%s %s %s by %s stride %lldx%lld pad %lld,%lld,%lld,%lld%s%s", dtype,
                       words[maps_gives(n)], shape(arena, &a->type), shape(arena, &b->type),
                       (long long)t->stride[0], (long long)t->stride[1], (long long)t->pad[0],
-                      (long long)t->pad[1], (long long)t->pad[2], (long long)t->pad[3], more);
+                      (long long)t->pad[1], (long long)t->pad[2], (long long)t->pad[3], more,
+                      stored);
 }
 
 // Attention has equal tile shapes for both tensor core units.

@@ -60,6 +60,7 @@ __device__ __forceinline__ void each_transposed(const float *staged, int m0, int
   constexpr int kAlongM = nn_gcd(kTileM, kThreads), kAlongN = kThreads / kAlongM;  // threads
   // Columns that a warp reads at once are that far apart, so that they are in different banks.
   constexpr int kApart = kAlongM < kWarp ? kAlongM / 4 : 1, kGroups = kAlongN / kApart;
+  static_assert(kAlongN % kApart == 0 && kTileN % kAlongN == 0, "each column has one thread");
   const int thread = threadIdx.x / kAlongM;
   const int first_column = thread % kGroups * kApart + thread / kGroups;
 #pragma unroll

@@ -87,8 +87,8 @@ template <int kTileM> struct ByColumns {
   }
 };
 
-// Reads kLanes neighbouring outputs of a row. With 8, two chunks: every second group of four lanes reads the
-// second one first, so that eight lanes reading at once use all banks.
+// Reads kLanes neighbouring outputs of a row. With 8, two chunks: every second group of four lanes
+// reads the second one first, so that eight lanes reading at once use all banks.
 template <int kLanes>
 __device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row,
                                                  int column) {

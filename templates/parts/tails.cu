@@ -21,7 +21,10 @@ $(t.loads)
 $(t.moves)
 $(t.loads)
 //@ end
-//@ if t.apart then
+//@ if t.apart and k.transposed then
+      const auto acc_2 =
+          nn_load<1>(smem.out + ByColumns<kTileM>::at(m - m0, n - n0 + $(t.apart)));
+//@ elseif t.apart then
       const auto acc_2 = read_staged<kLanes>(smem.out, kTileN, m - m0, n - n0 + $(t.apart));
 //@ end
 //@ if k.row_states then

@@ -119,6 +119,18 @@ function cases.transposed_and_read() -- also read in the product's order: a copy
   at_most(3)
 end
 
+function cases.rotary_transposed() -- heads last, as some caches of keys have them
+  local n, heads, depth = 40, 4, 32
+  local x = nn.input("x", {n, 64})
+  local c, s = nn.input("c", {depth // 2, 1}), nn.input("s", {depth // 2, 1})
+  local k = x:linear("k", {out = heads * depth}):reshape{n, heads, depth}:permute{2, 3, 1}
+  local a, b = k:slice(2, 1, depth // 2), k:slice(2, depth // 2 + 1, depth)
+  local cache = nn.state("cache", {heads, depth, n})
+  nn.update(cache, nn.concat({a * c - b * s, b * c + a * s}, 2))
+  nn.output("before", cache * 2)
+  at_most(3)
+end
+
 function cases.joined_output() -- parts are stored in the output, in its order
   local x = nn.input("x", {2, 16, 9, 11})
   local a = x:conv2d("a", {out = 24, kernel = 3, pad = 1}):relu()

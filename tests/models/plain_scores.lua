@@ -30,4 +30,10 @@ function cases.kept() -- the scores are an output, too
   return s:relu()
 end
 
+function cases.shared() -- read by two products
+  local weights = s:relu() * 0.5
+  nn.output("z", nn.matmul(weights, nn.input("u", {cfg.batch, cfg.heads, cfg.keys, cfg.values})))
+  return weights
+end
+
 nn.output("y", nn.matmul(cases[cfg.case](), v))

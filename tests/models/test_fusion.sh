@@ -15,7 +15,7 @@ for case in siblings dropped diamond statistics squares groups images channels f
   projections places steps joined meeting tokens rolled one_filter led numbers stored_bias \
   stored_total stored_channels dense shared_keys group_layer distances repeated maps \
   maps_of_product permuted_maps map_of_concat cut_convolution \
-  transposed transposed_and_read flattened joined_output \
+  transposed transposed_and_read rotary_transposed flattened joined_output \
   $(long && echo windows); do
   few 5/3 || continue
   ok "$case" fused --set case=$case
@@ -31,7 +31,7 @@ done
 ok "tables of halves that are alike" tables
 for case in pooled one_filter siblings statistics images channels concat parts cycle gated gated_behind_norm \
   heads branches turned \
-  ordered activations residual norms groups transposed flattened joined_output; do
+  ordered activations residual norms groups transposed rotary_transposed flattened joined_output; do
   few 8/4 bf16 || continue
   ok "$case, bf16" fused --set case=$case --dtype bf16
   long && ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \

@@ -14,6 +14,7 @@ for case in relu sigmoid retention squared; do
   done
 done
 ok "scores that are an output are stored" kernel contract --set case=kept --dtype fp16
+ok "scores that two products read are stored" kernel contract --set case=shared --dtype fp16
 ok "few scores are stored" kernel contract --set batch=1 --dtype fp16
 ok "--no-flash stores them" kernel contract --dtype fp16 --no-flash
 work_of() { build/nngen show $model --dtype fp16 --arch sm_90a --costs --set rows=2048 keys=2048 "$@" |

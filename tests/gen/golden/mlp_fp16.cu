@@ -206,8 +206,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   const int tile_id = batch * kTiles + tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   int *arrived = own_arrived + tile_id * kPartCounts;
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
-    arrived, &smem.last)) return;
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(
+    smem.out, sums_of_parts, split, arrived, &smem.last))
+  return;
 
   // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
   auto epilogue = [&](int m, int n) {
