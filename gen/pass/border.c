@@ -1,14 +1,12 @@
-// border.c: outputs, and the values of updates, in the order and dtype that users and states have:
-// row-major. A copy, where a value has another order, unless its kernel can store it so.
+// border.c: the order and dtype of values that leave a run: outputs are row-major, updates lie as
+// their states do. A copy, where a value has another order, unless its kernel can store it so.
 #include "pass.h"
-
-enum { kMostParts = 8 }; // of a concat
 
 // The concat n, read by nothing else, of parts in that order, which their kernels then store in
 // place; NULL if these are read elsewhere, too.
 static Node *concat_as(Graph *g, Node *n, const Type *wanted) {
-  if (!node_is_move(n, MoveConcat) || n->nin > kMostParts || n->uses > 1) return NULL;
-  Node *in[kMostParts];
+  if (!node_is_move(n, MoveConcat) || n->nin > kMostConcatParts || n->uses > 1) return NULL;
+  Node *in[kMostConcatParts];
   for (int i = 0; i < n->nin; i++) {
     OpClass cls = n->in[i]->op->cls;
     if (n->in[i]->uses > 1 || (cls != OpMap && cls != OpContract)) return NULL;

@@ -7,10 +7,10 @@
 
 // The image that x flattens, stored channels last, or NULL.
 static Node *flattened(const Node *x) {
-  static const uint8_t channels_last[4] = {0, 2, 3, 1};
   if (!node_is_move(x, MoveReshape) || x->fixed || x->type.rank != 2) return NULL;
   const Type *t = &x->in[0]->type;
-  bool image = t->rank == 4 && !memcmp(t->order, channels_last, sizeof channels_last) &&
+  bool image = t->rank == 4 &&
+               !memcmp(t->order, layout_channels_last, sizeof layout_channels_last) &&
                t->dim[0] == x->type.dim[0];
   return image && t->dim[1] > 1 && t->dim[2] * t->dim[3] > 1 ? x->in[0] : NULL;
 }

@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-enum { kMostParts = 8 }; // of a concat
-
-static const uint8_t channels_last[4] = {0, 2, 3, 1};
+const uint8_t layout_channels_last[4] = {0, 2, 3, 1};
 
 static bool is_fused(const Graph *g) {
   return options_fused(&g->c->options);
@@ -103,7 +101,7 @@ static void keep_order(Node *n) {
   static const uint8_t pixels[3] = {0, 2, 1};
   Type kept = in_place(n), image = n->type;
   bool four = n->type.rank == 4, flat = n->type.rank == 3 && n->in[0]->type.rank == 4;
-  if (four || flat) set_order(&image, four ? channels_last : pixels);
+  if (four || flat) set_order(&image, four ? layout_channels_last : pixels);
   if (n->type.rank > 4 || is_innermost(&kept, last_dim(&kept)) ||
       ((four || flat) && type_same_order(&kept, &image)))
     n->type = kept;
@@ -146,7 +144,7 @@ static bool suits_any(const Node *n, const bool *any) {
 static void choose_order(Node *n, const Node *node, const bool *any) {
   Type *t = &n->type;
   if (n->op->cls == OpWindow) {
-    set_order(t, channels_last);
+    set_order(t, layout_channels_last);
     return;
   }
   if (n->op->cls == OpContract && n->op->last[MapOut] >= 0) {
@@ -168,7 +166,7 @@ static void choose_order(Node *n, const Node *node, const bool *any) {
     if (in->rank != t->rank || weight <= most || simp_is_const(n->in[i])) continue;
     most = weight;
     set_order(t, in->order);
-    if (of_channels(in) && !of_channels(t)) set_order(t, channels_last);
+    if (of_channels(in) && !of_channels(t)) set_order(t, layout_channels_last);
   }
   if (reorders(n)) keep_order(n);
   if (node_is_move(n, MoveGather)) order_of_table(n);
@@ -327,9 +325,9 @@ bool layout_row_major(const Type *t) {
 // channels): gives n the order in which both are views. A contraction without other readers stores
 // the permuted value itself instead.
 static void order_for_reshape(Node *reshape) {
-  Node *permute = reshape->in[0], *n = permute->in[0], *stored[1 + kMostParts] = {n};
+  Node *permute = reshape->in[0], *n = permute->in[0], *stored[1 + kMostConcatParts] = {n};
   bool moves = node_is_move(permute, MovePermute);
-  bool concat = moves && node_is_move(n, MoveConcat) && n->nin <= kMostParts;
+  bool concat = moves && node_is_move(n, MoveConcat) && n->nin <= kMostConcatParts;
   bool several = reshape->uses > 1 || permute->uses > 1 || (moves && n->uses > 1);
   int rank = permute->type.rank, count = 1;
   if (!moves || !(concat || (n->op->cls == OpContract && several)) || n->fixed ||
@@ -355,7 +353,7 @@ static bool keeps_last(const Node *n) {
 // producers store them so.
 static void plain_for_reshape(const Node *reshape, bool *plain) {
   const Node *n = reshape->in[0];
-  bool concat = node_is_move(n, MoveConcat) && n->nin <= kMostParts;
+  bool concat = node_is_move(n, MoveConcat) && n->nin <= kMostConcatParts;
   bool parts = concat && !n->fixed && reshape->type.rank < n->type.rank;
   for (int i = 0; parts && i < n->nin; i++) parts = keeps_last(n->in[i]) && n->in[i]->uses == 1;
   for (int i = 0; parts && i < n->nin; i++) plain[n->id] = plain[n->in[i]->id] = true;
@@ -380,7 +378,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   n->uses = node->uses;
   bool chosen = n->op->cls == OpSource || layout->plain[node->id] || !layout_row_major(&n->type);
   if (!chosen) choose_order(n, node, layout->any);
-  if (suits_products(to, n)) set_order(&n->type, channels_last);
+  if (suits_products(to, n)) set_order(&n->type, layout_channels_last);
   if (n->op->cls == OpContract) {
     Node *filter = gemv_filter(to, n);
     if (filter != n) return filter;

@@ -51,10 +51,12 @@ Graph *position_tables_make(Graph *g);
 Graph *depthwise_wgrad_make(Graph *g);
 void share_fixed(Graph *g); // in place
 
+enum { kMostConcatParts = 8 }; // of a concat whose parts are stored in place
+extern const uint8_t layout_channels_last[4];
 bool layout_row_major(const Type *t);
 // n itself if it has this dtype and order, else a copy (Node.subst: the last one made).
 Node *layout_as(Graph *to, Node *n, Dtype dtype, const uint8_t *order);
-void border_place(Graph *g); // border.c: stores outputs and updates row-major
+void border_place(Graph *g); // border.c: gives outputs and updates the order they are stored in
 
 // ---- channels.c, grouped.c, gemv.c, flatten.c: contractions rewritten by layout.c ---------------
 

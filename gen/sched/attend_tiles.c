@@ -150,7 +150,7 @@ static void count_tile(const Group *g, const Attending *a, const Masking *maskin
     plain = plain && (masking->condition[i].holds ? span_true(holds) : span_false(holds));
   }
   double masked = attend_masked(g->attention);
-  bool skipped = score.lo == masked && score.hi == masked;
+  bool skipped = score.lo >= masked && score.hi <= masked;
   *(skipped ? &s->skipped : plain ? &s->plain : &s->mixed) += 1;
 }
 

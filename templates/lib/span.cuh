@@ -134,10 +134,10 @@ template <class Value> __device__ inline Span span_over(Span positions, Value va
 
 // ---- tiles of keys ----------------------------------------------------------------------------
 
-// Masked: all scores are minus infinity, or `masked`; mixed: some may be; plain: none.
+// Masked: all scores are `masked`, which weighs nothing; mixed: some may be; plain: none.
 enum TileKind { kTileMasked, kTileMixed, kTilePlain };
 __device__ inline TileKind tile_kind(Span score, bool plain, double masked = -nn_inf()) {
-  if (score.lo == masked && score.hi == masked && !score.nan) return kTileMasked;
+  if (score.lo >= masked && score.hi <= masked && !score.nan) return kTileMasked;
   return plain ? kTilePlain : kTileMixed;
 }
 
