@@ -52,7 +52,7 @@ bool tail_transposed(const Group *g, Lane rows, const Type *t) {
 }
 
 bool tail_all_transposed(const Group *g) {
-  bool all = g->noutputs > 0;
+  bool all = g->tm->fusion->transposes && g->noutputs > 0;
   for (int i = 0; i < g->noutputs && all; i++) {
     const Node *n = g->outputs[i];
     all = n->tail >= 0 && tail_transposed(g, tail_row_lane(g, n->tail), &n->type);
