@@ -1,8 +1,15 @@
--- Products whose outputs lanes can keep, as `case` says: sums of columns beside them, halves of a
--- gated unit, statistics of rows, a state that is changed in place.
+-- Products whose outputs lanes can keep, as `case` says: images with channels last, sums of columns
+-- beside them, halves of a gated unit, statistics of rows, a state that is changed in place.
 local nn = require "nn"
-local cfg = nn.config{case = "sums", width = 264, images = 4, channels = 64, out = 72, of = "norm"}
+local cfg = nn.config{case = "sums", width = 264, images = 4, channels = 64, out = 72, of = "norm",
+                      r = 1, s = 3}
 local cases = {}
+
+function cases.image() -- r rows of s taps
+  local x = nn.input("x", {cfg.images, cfg.channels, 33, 31})
+  local y = x:conv2d("c", {out = cfg.out, kernel = {cfg.r, cfg.s}, pad = {cfg.r - 1, 1}})
+  nn.output("y", y:relu():permute{1, 3, 4, 2})
+end
 
 function cases.sums() -- `of` a norm: two of a column, which maps follow; or one or three of them
   local x = nn.input("x", {cfg.images, cfg.channels, 15, 15})

@@ -44,13 +44,12 @@ long && try "the same in tf32, several products" \
   product "256x128 warps 32x128 stages 3 parts 1" 132 "tf32 matmul 3x1000x72 by 3x72x1500 transposed" \
   tf32 "matmul 3 1000 1500 72 0 2"
 long && try "the same of an image, whose taps are in a table" \
-  product "128x128 warps 16x128 stages 5 parts 1" 132 \
-  "bf16 conv 20x64x33x31 by 200x64x1x3 stride 1x1 pad 0,1,0,1" bf16 \
-  "conv 20 64 33 31 200 1 3 1 1 0 1 1 1 1"
+  model "128x128 warps 16x128 stages 5 parts 1" 132 \
+  "bf16 conv 20x64x33x31 by 200x64x1x3 stride 1x1 pad 0,1,0,1" bf16 image images=20 out=200
 long && try "the same of an image with one block of k, so that tiles follow before the first product" \
-  product "128x128 warps 16x128 stages 5 parts 1" 132 \
-  "bf16 conv 10x16x33x31 by 200x16x2x2 stride 1x1 pad 1,1,1,1" bf16 \
-  "conv 10 16 33 31 200 2 2 1 1 1 1 1 1 1"
+  model "128x128 warps 16x128 stages 5 parts 1" 132 \
+  "bf16 conv 10x16x33x31 by 200x16x2x2 stride 1x1 pad 1,1,1,1" bf16 image \
+  images=10 channels=16 out=200 r=2 s=2
 # sums OF DTYPE [SETTING...]: of all tiles of a block, the last of which is not whole.
 sums() {
   model "256x64 warps 32x64 stages 4 parts 1" 132 \
