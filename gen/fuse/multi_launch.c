@@ -59,13 +59,20 @@ static bool is_read(const Group *k) {
 }
 
 // Recomputed values are produced next to their reader and share no launch.
-static bool is_small_map(const Group *k, int entry) {
+static bool is_map(const Group *k, int entry) {
   if (!k->nnodes || !k->tm->fusion->maps || k->fixed || k->nparts || k->anchor->again) return false;
-  return k->anchor->entry == entry && gain_is_small(k->graph->c->options.arch, k);
+  return k->anchor->entry == entry;
 }
 
+static bool is_small_map(const Group *k, int entry) {
+  return is_map(k, entry) && gain_is_small(k->graph->c->options.arch, k);
+}
+
+// Updates of states of any size: an optimizer is one launch over all tensors.
 static bool fits(const Group *k, End end, int entry) {
-  return is_small_map(k, entry) && (end == RunsLast ? !is_read(k) : reads_sources(k));
+  if (end == RunsFirst) return is_small_map(k, entry) && reads_sources(k);
+  return is_map(k, entry) && !is_read(k) &&
+         (writes_states(k->graph, k) || gain_is_small(k->graph->c->options.arch, k));
 }
 
 // Collects the nodes of all parts, in topological order.
