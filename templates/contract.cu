@@ -2,6 +2,7 @@
 #include "lib/$(k.unit).cuh"
 #include "lib/order.cuh"
 #include "lib/source.cuh"
+#include "lib/pipeline.cuh"
 #include "lib/epilogue.cuh"
 //@ if k.row_states then
 #include "lib/rows.cuh"
@@ -22,23 +23,19 @@
 struct Smem {
 //@ local staged = k.transposed and "ByColumns<kTileM>" or "ByRows<kTileN>"
 //@ local values = k.transposed and "ByColumns<kTileM>::kStride * kTileN" or "kTileM * kTileN"
-//@ local out = not k.own and "out[" .. values .. "]"
-//@ if out or k.columns and not k.walks then
+//@ local shares = not k.own or k.columns and not k.walks
+//@ if shares then
   union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
-//@ if out then
-    float $(out);
+    Ring<kStages, kTileM, kTileN> ring;
+//@ if not k.own then
+    float out[$(values)];
 //@ end
 //@ if k.columns then
     Columns columns;
 //@ end
   };
 //@ else
-  char a[kStages][kTileM * kRowBytes];
-  char b[kStages][kTileN * kRowBytes];
+  Ring<kStages, kTileM, kTileN> ring;
 //@ if k.columns then
   Columns columns;  // over all tiles of the block
 //@ end
@@ -56,8 +53,6 @@ struct Smem {
 };
 static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 
-//@ local phased = #k.phases > 1
-//@ local blocks = phased and "blocks" or "kBlocks"
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
@@ -65,134 +60,80 @@ $(k.params)) {
 //@ if k.begins then
   const int job = tid == 0 ? nn_atomic_add(own_first + kNextJob, 1) : 0;  // overlaps with setup
 //@ end
-//@ if k.walks then
-  Place place = place_of(blockIdx.x);  // position of the tile being loaded
-  constexpr int first = 0, end = kBlocks;
-//@ else
-  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
-  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
-  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
-  const int batch = kBatch == 1 ? 0 : part / kSplits;
-  const int split = kBatch == 1 ? part : part % kSplits;
-  const TileOrder<kTilesM, kTilesN> at(tile);
+  Place place = place_of(blockIdx.x);  // of the tile that is loaded
+  int m0 = place.m0, n0 = place.n0;  // of the tile that is stored
+  [[maybe_unused]] int batch = place.batch;
+//@ local phased = #k.phases > 1
 //@ if phased then
-  const Phase phase = phase_of(at.m);
-  const int m0 = (at.m - phase.first) * kTileM, n0 = at.n * kTileN;
-  const int blocks = (phase.k + kTileK - 1) / kTileK;  // of k
-//@ else
-  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const Phase phase = place.phase;
 //@ end
-  const int first = split * $(blocks) / kSplits, end = (split + 1) * $(blocks) / kSplits;
-//@ end
-
 //@ part("parts/product_sources.cu")
 
-//@ local early = k.begins and k.begins.early
-  // The ring: kAhead blocks of k are in flight while one is multiplied.
-  constexpr int kAhead = kStages - 1 - Product::kInFlight;
-  Product product;
-//@ if phased then
-  constexpr int kLastSteps = kSteps;  // zeros fill the last block of a phase
-//@ else
-  // The last block may be shorter.
-  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-//@ end
 //@ if k.walks then
-  int tile = blockIdx.x, ahead = first;  // block `ahead` of k of this tile is loaded next
-  auto load_next = [&](int stage$(early and ", bool begins = false" or "")) {
-    if (ahead == end) {  // continue with the next tile of this persistent block
-      ahead = 0, tile += gridDim.x;
-      if (tile < kTiles) {
-        place = place_of(tile);
+  int tile = blockIdx.x;
+  auto next_tile = [&] {  // is there another one to load, of this persistent block?
+    tile += gridDim.x;
+    if (tile >= kTiles * kBatch) return false;
+    place = place_of(tile);
 //@ if k.taps > 0 then
-        if (kBlocks < kAhead) nn_sync();  // all have read the table; longer loops sync anyway
-        smem.rows.write($(k.a.map){}, place.m0, place.batch);
-        nn_sync();  // wait for the row table
+    if (kBlocks < Loop::kAhead) nn_sync();  // all have read the table; longer loops sync anyway
+    smem.rows.write($(k.a.map){}, place.m0, place.batch);
+    nn_sync();  // wait for the row table
 //@ end
-        a = $(k.a.source)($(k.a.given));
-        b = $(k.b.source)($(k.b.given));
-      }
-    }
-    if (tile < kTiles) {
-//@ else
-  int ahead = first;  // the block of k that is loaded next
-  auto load_next = [&](int stage$(early and ", bool begins = false" or "")) {
-    if (ahead < end) {
-//@ end
-      a.load(ahead, smem.a[stage]);
-      $(early and "if (!begins) " or "")b.load(ahead, smem.b[stage]);
-    }
-    ++ahead;
-    nn_cp_async_commit();
+    a = $(k.a.source)($(k.a.given));
+    b = $(k.b.source)($(k.b.given));
+    return true;
   };
+//@ else
+  const NoNextTile next_tile;
+//@ end
+  Loop loop(place.first, place.end);
+  const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-//@ if early then
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.ring.a[stage]);
+    b.load(block, smem.ring.b[stage]);
+  };
+//@ if k.begins then
+//@ local begins = k.begins.early and "load_a" or "load"
+//@ if k.begins.early then
 
   // The right operand is loaded while the prologue computes rows of the left one.
 #pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage)
-    if (ahead + stage < end) b.load(ahead + stage, smem.b[stage]);
+  for (int stage = 0; stage < Loop::kAhead; ++stage)
+    if (loop.first + stage < loop.end) b.load(loop.first + stage, smem.ring.b[stage]);
+  auto load_a = [&](int block, int stage) { a.load(block, smem.ring.a[stage]); };
 //@ end
-//@ if k.begins then
 //@ part("parts/first.cu", k.begins)
   make_first<kJobs, kRuns>(own_first, job, smem.next_jobs, make_rows);
-//@ end
-#pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage) load_next(stage$(early and ", true" or ""));
-//@ if k.begins then
+  loop.fill($(begins), next_tile);
   go_on(own_first);
+//@ else
+  loop.fill(load, next_tile);
 //@ end
-//@ local opaque = k.walks and "nn_opaque(end)" or "kBlocks > 2 ? nn_opaque(end) : end"
-  const int past = $(phased and "end;" or opaque .. ";  // hides the trip count: else unrolled")
-  int stage = 0;
-  // Accumulates a tile over k.
   auto multiply_tile = [&] {
-    product.clear();
-//@ if k.in_flight > 0 and (k.full or not phased and k.splits == 1) then
-    nn_assume(first < past);  // without this, ptxas serialises the wgmma instructions
-//@ end
-//@ if k.in_flight == 0 and k.warp_m * k.warp_n >= 56 * 64 then
-#pragma unroll 1  // else short loops are unrolled, and registers do not suffice
-//@ end
-    for (int block = first; block < past; ++block) {
-      nn_cp_async_wait<kAhead - 1>();
-      product.publish();
-      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
-      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
-      const char *rows = smem.a[stage], *columns = smem.b[stage];
-      stage = stage + 1 < kStages ? stage + 1 : 0;
-      if (kLastSteps == kSteps || block + 1 < $(blocks)) {
-        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-      } else {
-        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
-      }
-    }
-    product.finish();
+    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
 //@ if not k.walks then
   multiply_tile();
   nn_cp_async_wait<0>();
 //@ end
 //@ if not k.own then
+//@ local along = k.transposed and "m" or "n"
   nn_sync();
 
-//@ if k.transposed then
-  // Outputs are staged in shared memory so that neighbouring threads store neighbours along m.
-//@ else
-  // Outputs are staged in shared memory so that each thread stores neighbours along n.
-//@ end
+  // Outputs are staged in shared memory so that neighbours along $(along) are stored together.
   product.stage($(staged){smem.out}, warp_m, warp_n);
   nn_sync();
 //@ end
 //@ if k.splits > 1 then
 
   // Split-K: each block stores its partial tile; the last one adds them and runs the epilogue.
-  const int tile_id = batch * kTiles + tile;
+  const int tile_id = batch * kTiles + place.tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * $(values));
   int *arrived = own_arrived + tile_id * kPartCounts;
   if (!sum_parts<kThreads, $(values), kSplits, kPartGroup>(
-          smem.out, sums_of_parts, split, arrived, &smem.last))
+          smem.out, sums_of_parts, place.split, arrived, &smem.last))
     return;
 //@ end
 
@@ -204,10 +145,6 @@ $(k.params)) {
 //@ if k.own and k.row_states then
   $(k.row_states.type) row_state;  // of this lane's columns of the current row
   clear(row_state);
-//@ end
-//@ if k.walks then
-
-  [[maybe_unused]] int batch = 0;  // of the tile being stored
 //@ end
 //@ part("parts/tails.cu")
 //@ local rows, behind = phased and "phase.m" or "kM", ""
@@ -235,11 +172,10 @@ $(k.params)) {
 //@ end
 
   // Persistent loop over tiles: the next tile's first blocks of k load during the epilogue.
-  for (int now = blockIdx.x; now < kTiles; now += gridDim.x) {
+  for (int now = blockIdx.x; now < kTiles * kBatch; now += gridDim.x) {
     multiply_tile();
-    const Place written = place_of(now);
-    const int m0 = written.m0, n0 = written.n0;
-    batch = written.batch;
+    const Place stored = place_of(now);
+    m0 = stored.m0, n0 = stored.n0, batch = stored.batch;
     each_own<kM, kN, kTileM, kTileN, kLanes, $(k.pair), $(k.changes)$(turn)$(most)>(
         product, warp_m, warp_n, m0, n0, $(rows), epilogue$(behind));
   }

@@ -16,9 +16,9 @@
   int *met = own_met;
 //@ else
   float *kept = own_columns + batch * (Columns::kKept * kN) + column;
-  int *met = own_met + (batch * kTilesN + at.n) * Columns::kCounts;
+  int *met = own_met + (batch * kTilesN + place.at.n) * Columns::kCounts;
 //@ end
-//@ local block = k.walks and "blockIdx.x" or "at.m"
+//@ local block = k.walks and "blockIdx.x" or "place.at.m"
   if (!join_blocks<kMeeting, kGroup, kN>(whole, owns, kept, $(block), met, &smem.last)) return;
 //@ if c.together > 1 then
   float *of_columns = own_whole + batch * (Columns::kWords * kN);

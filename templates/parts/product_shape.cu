@@ -62,19 +62,46 @@ $(k.begins.states)
 //@ end
 using Product = $(k.prefix)Tile<T, kWarpM, kWarpN$(k.across)>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+//@ if phased then
+constexpr int kLastSteps = kSteps;  // zeros fill the last block of a phase
+//@ else
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
+//@ end
 static_assert(Product::kStepBytes == $(k.step) && Product::kInFlight == $(k.in_flight),
               "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-//@ if k.walks then
+constexpr bool kFull = $(k.full);    // every split has blocks of k
+constexpr bool kWalks = $(k.walks);  // blocks continue with other tiles
+constexpr bool kHidden = $((phased or k.walks) and "true" or "kBlocks > 2");  // trip count
+// Of accumulators this large, unrolled short loops do not leave enough registers.
+constexpr bool kRolled = Product::kInFlight == 0 && kWarpM * kWarpN >= 56 * 64;
+using Loop = Pipeline<Product, kStages, kLastSteps, kFull, kWalks, kHidden, kRolled>;
 
-// First row and column of a tile, and its batch; tiles of a batch are consecutive.
-constexpr int kTiles = kTilesM * kTilesN * kBatch;
+// Where a block works: its tile and split of k, with the tile's first row and column, and the
+// blocks of k from `first` to before `end`, of the `blocks` that there are. Blocks are numbered by
+// tile (fastest), split, batch.
+constexpr int kTiles = kTilesM * kTilesN;  // of a batch
 struct Place {
-  int m0, n0, batch;
-};
-__device__ __forceinline__ Place place_of(int tile) {
-  constexpr int kOfOne = kTilesM * kTilesN;
-  const TileOrder<kTilesM, kTilesN> at(kBatch == 1 ? tile : tile % kOfOne);
-  return {at.m * kTileM, at.n * kTileN, kBatch == 1 ? 0 : tile / kOfOne};
-}
+  TileOrder<kTilesM, kTilesN> at;
+  int tile, split, batch, m0, n0, blocks, first, end;
+//@ if phased then
+  Phase phase;
 //@ end
+};
+__device__ __forceinline__ Place place_of(unsigned block) {  // unsigned: cheaper to divide
+  const int tile = kSplits * kBatch == 1 ? block : block % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : block / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+//@ if phased then
+  const Phase phase = phase_of(at.m);
+  const int m0 = (at.m - phase.first) * kTileM, n0 = at.n * kTileN;
+  const int blocks = (phase.k + kTileK - 1) / kTileK;  // of k
+//@ else
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN, blocks = kBlocks;
+//@ end
+  const int first = split * blocks / kSplits, end = (split + 1) * blocks / kSplits;
+  return {at, tile, split, batch, m0, n0, blocks, first, end$(phased and ", phase" or "")};
+}

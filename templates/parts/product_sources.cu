@@ -1,11 +1,9 @@
 //@ -- product_sources.cu: `a` and `b`, which load a tile's operands, one block of k at a time.
 //@ local phased = #k.phases > 1
-//@ local blocks = phased and "blocks" or "kBlocks"
 //@ if k.taps > 0 then
-//@ local at = k.walks and "place." or ""
 //@ local map, run = k.a.map .. (phased and "{phase}" or "{}"), k.a.tap_run
-  smem.rows.write($(map), $(at)m0, $(at)batch);
-  write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
+  smem.rows.write($(map), place.m0, place.batch);
+  write_taps<kThreads>($(map), smem.taps, place.blocks * (kTileK / $(run)));
   nn_sync();  // wait for the tables of rows and taps
 //@ end
 //@ for _, o in ipairs{k.a, k.b} do
@@ -15,9 +13,8 @@
 //@ local turned = k.own and o.name == "b" and not o.across and ", 1, true" or ""
 //@ local map = phased and o.map .. "{phase}, " or ""
 //@ local taps = o.tap_run > 0 and ", smem.taps, &smem.rows" or ""
-//@ local place = k.walks and "place." or ""
 //@ o.source = "Source" .. o.name:upper()
-//@ o.given = ("%s%s, %s%s, %sbatch%s"):format(map, o.pointer, place, origin, place, taps)
+//@ o.given = ("%s%s, place.%s, place.batch%s"):format(map, o.pointer, origin, taps)
   using $(o.source) = $(source)<$(o.map), T, $(tile), kThreads$(turned)>;
   $(o.source) $(o.name)($(o.given));
 //@ else
@@ -31,6 +28,6 @@ $(o.decode)
 $(o.body)
     return inside ? $(o.value) : 0.f;
   };
-  auto $(o.name) = computed_source<T, $(tile), kThreads$(turned)>($(o.name)_value, $(origin));
+  auto $(o.name) = computed_source<T, $(tile), kThreads$(turned)>($(o.name)_value, place.$(origin));
 //@ end
 //@ end

@@ -136,9 +136,9 @@ fault "fma: columns of b exchanged" templates/lib/fma.cuh \
 fault "wgmma: sums are read before their wait" \
   templates/lib/wgmma.cuh 's/    nn_wgmma_wait<0>();/    ;/' groups
 fault "wgmma: a stage is loaded while it is multiplied" \
-  templates/contract.cu 's/kStages - 1 - Product::kInFlight/kStages - 1/' groups
+  templates/lib/pipeline.cuh 's/kStages - 1 - Product::kInFlight/kStages - 1/' groups
 fault "wgmma: copies are not published" \
-  templates/contract.cu 's/    product.publish();//' groups_checked
+  templates/lib/pipeline.cuh 's/product.publish();//' groups_checked
 along() { product "64x64 warps 16x64 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x136$1" bf16 \
   "matmul 1 70 136 96 0 $2"; }
 walks() { NNGEN_SIM_TIMEOUT=60 product "128x128 warps 16x128 stages 5 parts 1" 132 \
@@ -159,9 +159,9 @@ fault "kept outputs: what another thread changes is read" \
   templates/lib/epilogue.cuh 's/load_for<kOnly \&\& !kWhole>/load_for<false>/' \
   model "64x64 warps 16x64 stages 3 parts 1" 6 "bf16 matmul 70x96 by 96x136" bf16 state
 fault "kept outputs: the next tile is written in the place of the first" \
-  templates/contract.cu 's/Place written = place_of(now)/Place written = place_of(blockIdx.x)/' walks
+  templates/contract.cu 's/Place stored = place_of(now)/Place stored = place_of(blockIdx.x)/' walks
 fault "kept outputs: the next tile is loaded from where the first one was" \
-  templates/contract.cu 's/        place = place_of(tile);/        place = place_of(blockIdx.x);/' walks
+  templates/contract.cu 's/place = place_of(tile);/place = place_of(blockIdx.x);/' walks
 walks_sums() { # sums of columns of all tiles of a block
   NNGEN_SIM_TIMEOUT=60 model "256x64 warps 32x64 stages 4 parts 1" 132 \
     "bf16 conv 152x8x15x15 by 24x8x3x3 stride 1x1 pad 1,1,1,1" bf16 \
@@ -180,13 +180,13 @@ fault "wgmma: across k, a step begins 8 rows late" \
 fault "contract: rows begin a tap too late" \
   templates/lib/source.cuh 's/map.row(r, batch)/map.row(r + 1, batch)/' run models/lenet.lua
 fault "contract: the wait is missing" \
-  templates/contract.cu 's/nn_cp_async_wait<kAhead - 1>();//' ring
+  templates/lib/pipeline.cuh 's/nn_cp_async_wait<kAhead - 1>();//' ring
 fault "contract: the wait is one group short" \
-  templates/contract.cu 's/kAhead - 1>/kAhead>/' ring
+  templates/lib/pipeline.cuh 's/kAhead - 1>/kAhead>/' ring
 fault "contract: the staged outputs have no barrier" \
   templates/contract.cu '/product.stage/{n;s/nn_sync();//}' ring
 fault "contract: the ring's barrier is missing" \
-  templates/contract.cu 's/nn_sync();  \/\/ the data is visible.*//' ring
+  templates/lib/pipeline.cuh 's/nn_sync();  \/\/ the data is visible.*//' ring
 fault "contract: columns of taps outside the image count as inside" \
   templates/parts/product_maps.cu 's/return $(o.missing);/return ($(o.missing)) \& 31;/' \
   run models/lenet.lua
@@ -205,7 +205,7 @@ fault "sums of columns: the last row of blocks is forgotten" \
 fault "sums of columns: lanes exchange the wrong halves" templates/lib/columns.cuh \
   's/choose(upper, part\[j\], part\[kHalf + j\])/choose(upper, part[kHalf + j], part[j])/' sums
 fault "sums of columns: the tiles of all images meet in one count" templates/parts/product_columns.cu \
-  's/(batch \* kTilesN + at.n)/at.n/' run tests/models/fusion.lua --set case=images
+  's/(batch \* kTilesN + place.at.n)/at.n/' run tests/models/fusion.lua --set case=images
 channels() { NNGEN_SIM_CHECK=all run tests/models/fusion.lua --set case=channels; }
 sound "no fault, no complaint about columns of groups" channels
 fault "runs of elements: joined as if they had one first element" gen/lang/ops.lua \

@@ -10,6 +10,7 @@
 #include "lib/fma.cuh"
 #include "lib/order.cuh"
 #include "lib/source.cuh"
+#include "lib/pipeline.cuh"
 #include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
@@ -28,9 +29,36 @@ constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = FmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+constexpr bool kFull = true;    // every split has blocks of k
+constexpr bool kWalks = false;  // blocks continue with other tiles
+constexpr bool kHidden = kBlocks > 2;  // trip count
+// Of accumulators this large, unrolled short loops do not leave enough registers.
+constexpr bool kRolled = Product::kInFlight == 0 && kWarpM * kWarpN >= 56 * 64;
+using Loop = Pipeline<Product, kStages, kLastSteps, kFull, kWalks, kHidden, kRolled>;
+
+// Where a block works: its tile and split of k, with the tile's first row and column, and the
+// blocks of k from `first` to before `end`, of the `blocks` that there are. Blocks are numbered by
+// tile (fastest), split, batch.
+constexpr int kTiles = kTilesM * kTilesN;  // of a batch
+struct Place {
+  TileOrder<kTilesM, kTilesN> at;
+  int tile, split, batch, m0, n0, blocks, first, end;
+};
+__device__ __forceinline__ Place place_of(unsigned block) {  // unsigned: cheaper to divide
+  const int tile = kSplits * kBatch == 1 ? block : block % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : block / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN, blocks = kBlocks;
+  const int first = split * blocks / kSplits, end = (split + 1) * blocks / kSplits;
+  return {at, tile, split, batch, m0, n0, blocks, first, end};
+}
 
 // Operand a: row addresses, and offsets along k.
 struct MapA {
@@ -80,10 +108,7 @@ struct MapB {
 
 struct Smem {
   union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
+    Ring<kStages, kTileM, kTileN> ring;
     float out[kTileM * kTileN];
   };
   Tap taps[32];
@@ -98,66 +123,34 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
-  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
-  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
-  const int batch = kBatch == 1 ? 0 : part / kSplits;
-  const int split = kBatch == 1 ? part : part % kSplits;
-  const TileOrder<kTilesM, kTilesN> at(tile);
-  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
-
-  smem.rows.write(MapA{}, m0, batch);
-  write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 1));
+  Place place = place_of(blockIdx.x);  // of the tile that is loaded
+  int m0 = place.m0, n0 = place.n0;  // of the tile that is stored
+  [[maybe_unused]] int batch = place.batch;
+  smem.rows.write(MapA{}, place.m0, place.batch);
+  write_taps<kThreads>(MapA{}, smem.taps, place.blocks * (kTileK / 1));
   nn_sync();  // wait for the tables of rows and taps
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
-  SourceA a(g_image - 56 - 2, m0, batch, smem.taps, &smem.rows);
+  SourceA a(g_image - 56 - 2, place.m0, place.batch, smem.taps, &smem.rows);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
-  SourceB b(g_weight, n0, batch);
+  SourceB b(g_weight, place.n0, place.batch);
 
-  // The ring: kAhead blocks of k are in flight while one is multiplied.
-  constexpr int kAhead = kStages - 1 - Product::kInFlight;
-  Product product;
-  // The last block may be shorter.
-  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  int ahead = first;  // the block of k that is loaded next
-  auto load_next = [&](int stage) {
-    if (ahead < end) {
-      a.load(ahead, smem.a[stage]);
-      b.load(ahead, smem.b[stage]);
-    }
-    ++ahead;
-    nn_cp_async_commit();
-  };
+  const NoNextTile next_tile;
+  Loop loop(place.first, place.end);
+  const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-#pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
-  int stage = 0;
-  // Accumulates a tile over k.
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.ring.a[stage]);
+    b.load(block, smem.ring.b[stage]);
+  };
+  loop.fill(load, next_tile);
   auto multiply_tile = [&] {
-    product.clear();
-    for (int block = first; block < past; ++block) {
-      nn_cp_async_wait<kAhead - 1>();
-      product.publish();
-      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
-      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
-      const char *rows = smem.a[stage], *columns = smem.b[stage];
-      stage = stage + 1 < kStages ? stage + 1 : 0;
-      if (kLastSteps == kSteps || block + 1 < kBlocks) {
-        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-      } else {
-        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
-      }
-    }
-    product.finish();
+    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs are staged in shared memory so that each thread stores neighbours along n.
+  // Outputs are staged in shared memory so that neighbours along n are stored together.
   product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
@@ -270,6 +263,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 #include "lib/fma.cuh"
 #include "lib/order.cuh"
 #include "lib/source.cuh"
+#include "lib/pipeline.cuh"
 #include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
@@ -288,9 +282,36 @@ constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = FmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+constexpr bool kFull = true;    // every split has blocks of k
+constexpr bool kWalks = false;  // blocks continue with other tiles
+constexpr bool kHidden = kBlocks > 2;  // trip count
+// Of accumulators this large, unrolled short loops do not leave enough registers.
+constexpr bool kRolled = Product::kInFlight == 0 && kWarpM * kWarpN >= 56 * 64;
+using Loop = Pipeline<Product, kStages, kLastSteps, kFull, kWalks, kHidden, kRolled>;
+
+// Where a block works: its tile and split of k, with the tile's first row and column, and the
+// blocks of k from `first` to before `end`, of the `blocks` that there are. Blocks are numbered by
+// tile (fastest), split, batch.
+constexpr int kTiles = kTilesM * kTilesN;  // of a batch
+struct Place {
+  TileOrder<kTilesM, kTilesN> at;
+  int tile, split, batch, m0, n0, blocks, first, end;
+};
+__device__ __forceinline__ Place place_of(unsigned block) {  // unsigned: cheaper to divide
+  const int tile = kSplits * kBatch == 1 ? block : block % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : block / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN, blocks = kBlocks;
+  const int first = split * blocks / kSplits, end = (split + 1) * blocks / kSplits;
+  return {at, tile, split, batch, m0, n0, blocks, first, end};
+}
 
 // Operand a: row addresses, and offsets along k.
 struct MapA {
@@ -333,10 +354,7 @@ struct MapB {
 
 struct Smem {
   union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
+    Ring<kStages, kTileM, kTileN> ring;
     float out[kTileM * kTileN];
   };
   Tap taps[80];
@@ -351,66 +369,34 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
-  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
-  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
-  const int batch = kBatch == 1 ? 0 : part / kSplits;
-  const int split = kBatch == 1 ? part : part % kSplits;
-  const TileOrder<kTilesM, kTilesN> at(tile);
-  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
-
-  smem.rows.write(MapA{}, m0, batch);
-  write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 2));
+  Place place = place_of(blockIdx.x);  // of the tile that is loaded
+  int m0 = place.m0, n0 = place.n0;  // of the tile that is stored
+  [[maybe_unused]] int batch = place.batch;
+  smem.rows.write(MapA{}, place.m0, place.batch);
+  write_taps<kThreads>(MapA{}, smem.taps, place.blocks * (kTileK / 2));
   nn_sync();  // wait for the tables of rows and taps
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
-  SourceA a(g_max_pool2d, m0, batch, smem.taps, &smem.rows);
+  SourceA a(g_max_pool2d, place.m0, place.batch, smem.taps, &smem.rows);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
-  SourceB b(g_weight, n0, batch);
+  SourceB b(g_weight, place.n0, place.batch);
 
-  // The ring: kAhead blocks of k are in flight while one is multiplied.
-  constexpr int kAhead = kStages - 1 - Product::kInFlight;
-  Product product;
-  // The last block may be shorter.
-  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  int ahead = first;  // the block of k that is loaded next
-  auto load_next = [&](int stage) {
-    if (ahead < end) {
-      a.load(ahead, smem.a[stage]);
-      b.load(ahead, smem.b[stage]);
-    }
-    ++ahead;
-    nn_cp_async_commit();
-  };
+  const NoNextTile next_tile;
+  Loop loop(place.first, place.end);
+  const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-#pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
-  int stage = 0;
-  // Accumulates a tile over k.
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.ring.a[stage]);
+    b.load(block, smem.ring.b[stage]);
+  };
+  loop.fill(load, next_tile);
   auto multiply_tile = [&] {
-    product.clear();
-    for (int block = first; block < past; ++block) {
-      nn_cp_async_wait<kAhead - 1>();
-      product.publish();
-      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
-      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
-      const char *rows = smem.a[stage], *columns = smem.b[stage];
-      stage = stage + 1 < kStages ? stage + 1 : 0;
-      if (kLastSteps == kSteps || block + 1 < kBlocks) {
-        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-      } else {
-        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
-      }
-    }
-    product.finish();
+    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs are staged in shared memory so that each thread stores neighbours along n.
+  // Outputs are staged in shared memory so that neighbours along n are stored together.
   product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 

@@ -62,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
 #include "lib/mma.cuh"
 #include "lib/order.cuh"
 #include "lib/source.cuh"
+#include "lib/pipeline.cuh"
 #include "lib/epilogue.cuh"
 #include "lib/arrive.cuh"
 
@@ -83,9 +84,36 @@ constexpr int kPartGroup = 3;  // splits whose sums are added first
 constexpr int kPartCounts = 1;  // counters per tile
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+constexpr bool kFull = true;    // every split has blocks of k
+constexpr bool kWalks = false;  // blocks continue with other tiles
+constexpr bool kHidden = kBlocks > 2;  // trip count
+// Of accumulators this large, unrolled short loops do not leave enough registers.
+constexpr bool kRolled = Product::kInFlight == 0 && kWarpM * kWarpN >= 56 * 64;
+using Loop = Pipeline<Product, kStages, kLastSteps, kFull, kWalks, kHidden, kRolled>;
+
+// Where a block works: its tile and split of k, with the tile's first row and column, and the
+// blocks of k from `first` to before `end`, of the `blocks` that there are. Blocks are numbered by
+// tile (fastest), split, batch.
+constexpr int kTiles = kTilesM * kTilesN;  // of a batch
+struct Place {
+  TileOrder<kTilesM, kTilesN> at;
+  int tile, split, batch, m0, n0, blocks, first, end;
+};
+__device__ __forceinline__ Place place_of(unsigned block) {  // unsigned: cheaper to divide
+  const int tile = kSplits * kBatch == 1 ? block : block % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : block / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN, blocks = kBlocks;
+  const int first = split * blocks / kSplits, end = (split + 1) * blocks / kSplits;
+  return {at, tile, split, batch, m0, n0, blocks, first, end};
+}
 
 // Operand a: row addresses, and offsets along k.
 struct MapA {
@@ -123,10 +151,7 @@ struct MapB {
 
 struct Smem {
   union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
+    Ring<kStages, kTileM, kTileN> ring;
     float out[kTileM * kTileN];
   };
   bool last;
@@ -142,72 +167,40 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   int *own_arrived) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
-  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
-  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
-  const int batch = kBatch == 1 ? 0 : part / kSplits;
-  const int split = kBatch == 1 ? part : part % kSplits;
-  const TileOrder<kTilesM, kTilesN> at(tile);
-  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
-
+  Place place = place_of(blockIdx.x);  // of the tile that is loaded
+  int m0 = place.m0, n0 = place.n0;  // of the tile that is stored
+  [[maybe_unused]] int batch = place.batch;
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
-  SourceA a(g_x, m0, batch);
+  SourceA a(g_x, place.m0, place.batch);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
-  SourceB b(g_fc1, n0, batch);
+  SourceB b(g_fc1, place.n0, place.batch);
 
-  // The ring: kAhead blocks of k are in flight while one is multiplied.
-  constexpr int kAhead = kStages - 1 - Product::kInFlight;
-  Product product;
-  // The last block may be shorter.
-  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  int ahead = first;  // the block of k that is loaded next
-  auto load_next = [&](int stage) {
-    if (ahead < end) {
-      a.load(ahead, smem.a[stage]);
-      b.load(ahead, smem.b[stage]);
-    }
-    ++ahead;
-    nn_cp_async_commit();
-  };
+  const NoNextTile next_tile;
+  Loop loop(place.first, place.end);
+  const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-#pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
-  int stage = 0;
-  // Accumulates a tile over k.
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.ring.a[stage]);
+    b.load(block, smem.ring.b[stage]);
+  };
+  loop.fill(load, next_tile);
   auto multiply_tile = [&] {
-    product.clear();
-    for (int block = first; block < past; ++block) {
-      nn_cp_async_wait<kAhead - 1>();
-      product.publish();
-      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
-      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
-      const char *rows = smem.a[stage], *columns = smem.b[stage];
-      stage = stage + 1 < kStages ? stage + 1 : 0;
-      if (kLastSteps == kSteps || block + 1 < kBlocks) {
-        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-      } else {
-        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
-      }
-    }
-    product.finish();
+    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs are staged in shared memory so that each thread stores neighbours along n.
+  // Outputs are staged in shared memory so that neighbours along n are stored together.
   product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
   // Split-K: each block stores its partial tile; the last one adds them and runs the epilogue.
-  const int tile_id = batch * kTiles + tile;
+  const int tile_id = batch * kTiles + place.tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   int *arrived = own_arrived + tile_id * kPartCounts;
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(
-    smem.out, sums_of_parts, split, arrived, &smem.last))
+    smem.out, sums_of_parts, place.split, arrived, &smem.last))
   return;
 
   // Starts the loads for outputs at (m, n); returns the function that computes and stores them.
@@ -264,6 +257,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
 #include "lib/mma.cuh"
 #include "lib/order.cuh"
 #include "lib/source.cuh"
+#include "lib/pipeline.cuh"
 #include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
@@ -282,9 +276,36 @@ constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+constexpr bool kFull = true;    // every split has blocks of k
+constexpr bool kWalks = false;  // blocks continue with other tiles
+constexpr bool kHidden = kBlocks > 2;  // trip count
+// Of accumulators this large, unrolled short loops do not leave enough registers.
+constexpr bool kRolled = Product::kInFlight == 0 && kWarpM * kWarpN >= 56 * 64;
+using Loop = Pipeline<Product, kStages, kLastSteps, kFull, kWalks, kHidden, kRolled>;
+
+// Where a block works: its tile and split of k, with the tile's first row and column, and the
+// blocks of k from `first` to before `end`, of the `blocks` that there are. Blocks are numbered by
+// tile (fastest), split, batch.
+constexpr int kTiles = kTilesM * kTilesN;  // of a batch
+struct Place {
+  TileOrder<kTilesM, kTilesN> at;
+  int tile, split, batch, m0, n0, blocks, first, end;
+};
+__device__ __forceinline__ Place place_of(unsigned block) {  // unsigned: cheaper to divide
+  const int tile = kSplits * kBatch == 1 ? block : block % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : block / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN, blocks = kBlocks;
+  const int first = split * blocks / kSplits, end = (split + 1) * blocks / kSplits;
+  return {at, tile, split, batch, m0, n0, blocks, first, end};
+}
 
 // Operand a: row addresses, and offsets along k.
 struct MapA {
@@ -322,10 +343,7 @@ struct MapB {
 
 struct Smem {
   union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
+    Ring<kStages, kTileM, kTileN> ring;
     float out[kTileM * kTileN];
   };
 };
@@ -338,63 +356,31 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   f16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
-  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
-  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
-  const int batch = kBatch == 1 ? 0 : part / kSplits;
-  const int split = kBatch == 1 ? part : part % kSplits;
-  const TileOrder<kTilesM, kTilesN> at(tile);
-  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
-
+  Place place = place_of(blockIdx.x);  // of the tile that is loaded
+  int m0 = place.m0, n0 = place.n0;  // of the tile that is stored
+  [[maybe_unused]] int batch = place.batch;
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
-  SourceA a(g_relu, m0, batch);
+  SourceA a(g_relu, place.m0, place.batch);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
-  SourceB b(g_fc2, n0, batch);
+  SourceB b(g_fc2, place.n0, place.batch);
 
-  // The ring: kAhead blocks of k are in flight while one is multiplied.
-  constexpr int kAhead = kStages - 1 - Product::kInFlight;
-  Product product;
-  // The last block may be shorter.
-  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  int ahead = first;  // the block of k that is loaded next
-  auto load_next = [&](int stage) {
-    if (ahead < end) {
-      a.load(ahead, smem.a[stage]);
-      b.load(ahead, smem.b[stage]);
-    }
-    ++ahead;
-    nn_cp_async_commit();
-  };
+  const NoNextTile next_tile;
+  Loop loop(place.first, place.end);
+  const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-#pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
-  int stage = 0;
-  // Accumulates a tile over k.
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.ring.a[stage]);
+    b.load(block, smem.ring.b[stage]);
+  };
+  loop.fill(load, next_tile);
   auto multiply_tile = [&] {
-    product.clear();
-    for (int block = first; block < past; ++block) {
-      nn_cp_async_wait<kAhead - 1>();
-      product.publish();
-      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
-      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
-      const char *rows = smem.a[stage], *columns = smem.b[stage];
-      stage = stage + 1 < kStages ? stage + 1 : 0;
-      if (kLastSteps == kSteps || block + 1 < kBlocks) {
-        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-      } else {
-        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
-      }
-    }
-    product.finish();
+    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs are staged in shared memory so that each thread stores neighbours along n.
+  // Outputs are staged in shared memory so that neighbours along n are stored together.
   product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
@@ -452,6 +438,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
 #include "lib/mma.cuh"
 #include "lib/order.cuh"
 #include "lib/source.cuh"
+#include "lib/pipeline.cuh"
 #include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
@@ -470,9 +457,36 @@ constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+constexpr bool kFull = true;    // every split has blocks of k
+constexpr bool kWalks = false;  // blocks continue with other tiles
+constexpr bool kHidden = kBlocks > 2;  // trip count
+// Of accumulators this large, unrolled short loops do not leave enough registers.
+constexpr bool kRolled = Product::kInFlight == 0 && kWarpM * kWarpN >= 56 * 64;
+using Loop = Pipeline<Product, kStages, kLastSteps, kFull, kWalks, kHidden, kRolled>;
+
+// Where a block works: its tile and split of k, with the tile's first row and column, and the
+// blocks of k from `first` to before `end`, of the `blocks` that there are. Blocks are numbered by
+// tile (fastest), split, batch.
+constexpr int kTiles = kTilesM * kTilesN;  // of a batch
+struct Place {
+  TileOrder<kTilesM, kTilesN> at;
+  int tile, split, batch, m0, n0, blocks, first, end;
+};
+__device__ __forceinline__ Place place_of(unsigned block) {  // unsigned: cheaper to divide
+  const int tile = kSplits * kBatch == 1 ? block : block % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : block / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN, blocks = kBlocks;
+  const int first = split * blocks / kSplits, end = (split + 1) * blocks / kSplits;
+  return {at, tile, split, batch, m0, n0, blocks, first, end};
+}
 
 // Operand a: row addresses, and offsets along k.
 struct MapA {
@@ -510,10 +524,7 @@ struct MapB {
 
 struct Smem {
   union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
+    Ring<kStages, kTileM, kTileN> ring;
     float out[kTileM * kTileN];
   };
 };
@@ -526,63 +537,31 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   float *__restrict__ g_fc3_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  constexpr int kTiles = kTilesM * kTilesN;  // grid: tiles (fastest), splits, batch
-  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
-  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
-  const int batch = kBatch == 1 ? 0 : part / kSplits;
-  const int split = kBatch == 1 ? part : part % kSplits;
-  const TileOrder<kTilesM, kTilesN> at(tile);
-  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
-
+  Place place = place_of(blockIdx.x);  // of the tile that is loaded
+  int m0 = place.m0, n0 = place.n0;  // of the tile that is stored
+  [[maybe_unused]] int batch = place.batch;
   using SourceA = AlongSource<MapA, T, kTileM, kThreads>;
-  SourceA a(g_relu, m0, batch);
+  SourceA a(g_relu, place.m0, place.batch);
   using SourceB = AlongSource<MapB, T, kTileN, kThreads>;
-  SourceB b(g_fc3, n0, batch);
+  SourceB b(g_fc3, place.n0, place.batch);
 
-  // The ring: kAhead blocks of k are in flight while one is multiplied.
-  constexpr int kAhead = kStages - 1 - Product::kInFlight;
-  Product product;
-  // The last block may be shorter.
-  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
-  int ahead = first;  // the block of k that is loaded next
-  auto load_next = [&](int stage) {
-    if (ahead < end) {
-      a.load(ahead, smem.a[stage]);
-      b.load(ahead, smem.b[stage]);
-    }
-    ++ahead;
-    nn_cp_async_commit();
-  };
+  const NoNextTile next_tile;
+  Loop loop(place.first, place.end);
+  const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-#pragma unroll
-  for (int stage = 0; stage < kAhead; ++stage) load_next(stage);
-  const int past = kBlocks > 2 ? nn_opaque(end) : end;  // hides the trip count: else unrolled
-  int stage = 0;
-  // Accumulates a tile over k.
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.ring.a[stage]);
+    b.load(block, smem.ring.b[stage]);
+  };
+  loop.fill(load, next_tile);
   auto multiply_tile = [&] {
-    product.clear();
-    for (int block = first; block < past; ++block) {
-      nn_cp_async_wait<kAhead - 1>();
-      product.publish();
-      nn_sync();  // the data is visible to all warps, and the stage loaded next is free
-      load_next(stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages);
-      const char *rows = smem.a[stage], *columns = smem.b[stage];
-      stage = stage + 1 < kStages ? stage + 1 : 0;
-      if (kLastSteps == kSteps || block + 1 < kBlocks) {
-        product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
-      } else {
-        product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
-      }
-    }
-    product.finish();
+    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
 
-  // Outputs are staged in shared memory so that each thread stores neighbours along n.
+  // Outputs are staged in shared memory so that neighbours along n are stored together.
   product.stage(ByRows<kTileN>{smem.out}, warp_m, warp_n);
   nn_sync();
 
