@@ -122,6 +122,8 @@ typedef struct Run {
   double *ms;           // per step of `infer`; null: not timed
   RunTiming timing;     // --repeat
   bool timed, checked, mismatch;
+  int64_t steps;          // --steps
+  bool waited;            // the host waited for each of them, to check ids
   double *kernel_error;   // per kernel of the plan: relative error; negative: not checked
   KernelCounts *counts;   // per kernel of the plan, with --count; else null
   CheckResult *outputs;   // per output of the model; node null: not of this entry
@@ -159,6 +161,7 @@ int run_afford_check(Run *r, bool *check, Error *err);
 int run_checked(Run *r, Error *err);
 // Before a run: checks ids that depend only on sources against their tables.
 int run_check_ids(Run *r, Error *err);
+int run_ids_stay(Run *r, int64_t runs, bool *stay, Error *err); // inside tables, for further runs?
 bool run_wants_ids(const Run *r);
 // True if this run, or `init`, writes the tensor.
 bool run_makes(const Run *r, int tensor);

@@ -102,6 +102,13 @@ static void print_seeded(const Run *r) {
   free(names);
 }
 
+static void print_steps(const Run *r) {
+  if (r->steps <= 1) return;
+  printf("steps     %lld, %s; the host waited %s\n", (long long)r->steps,
+         r->cli->graph ? "after the first replays of one graph" : "each launched by the host",
+         r->waited ? "for each, to check the ids that states lead to" : "after the last");
+}
+
 static void print_summary(const Run *r) {
   const Plan *p = r->plan;
   printf("model     %s, %s, %s\n", p->model, p->dtype, p->lowering);
@@ -122,6 +129,7 @@ static void print_summary(const Run *r) {
          time_text(r->seconds_generate), distinct, distinct + r->jit->shared, r->jit->compiled,
          r->jit->cached, time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
+  print_steps(r);
   print_seeded(r);
   report_names("of", r->cli->weights, "not in the model", r->filled.unused, r->filled.nunused);
 }

@@ -200,17 +200,23 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
 }
 
 // --steps: more runs, each from the states of the one before; with --graph replays of one graph.
-// Where states may lead to ids beyond a table, one by one.
+// The host waits between them only where states may lead to ids beyond a table.
 static int go_on(Run *r, int64_t steps, Error *err) {
-  bool each = run_has_states(r) && run_wants_ids(r);
-  RunOptions options = {.repeat = each ? 1 : (int)steps - 1, .graph = r->cli->graph};
-  RunTiming timing;
+  bool stay = true;
+  Replay *replay = NULL;
+  const char *entry = r->entry->name;
   int code = ExitOk;
-  for (int64_t done = 1; !code && done < steps; done += options.repeat) {
-    if (each) code = run_check_ids(r, err);
-    if (!code) code = run_time(r->loaded, r->entry->name, &options, &timing, err);
-    if (!code) run_timing_free(&timing);
+  if (steps > 1 && run_has_states(r) && run_wants_ids(r))
+    code = run_ids_stay(r, steps - 1, &stay, err);
+  r->steps = steps, r->waited = !stay;
+  if (!code && steps > 1 && r->cli->graph) code = replay_capture(r->loaded, entry, &replay, err);
+  for (int64_t done = 1; !code && done < steps; done++) {
+    if (!stay) code = run_check_ids(r, err);
+    if (!code) code = replay ? replay_enqueue(replay, err) : run_start(r->loaded, entry, err);
+    if (!code && !stay) code = run_wait(r->loaded, err);
   }
+  if (!code) code = run_wait(r->loaded, err);
+  replay_close(replay);
   return code;
 }
 
@@ -263,6 +269,7 @@ static int execute(Run *r, Error *err) {
   if (!code) code = read_counts(r, err);
   bool again = check && steps <= 1; // a second run must give the same bits
   if (!code && again) code = run_forget(r, err);
+  if (!code && steps > 1) code = run_restore_states(r, err); // these steps may have used them up
   if (!code) code = time_steps(r, repeat, warmup, err);
   if (!code && run_has_states(r)) { // timing has changed the states
     code = run_restore_states(r, err);

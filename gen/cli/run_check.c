@@ -213,6 +213,28 @@ static int check_ids(void *user, Error *err) {
   return ids_check(&r->compiler, entry_of(r), read_now, &reader) ? ExitOk : err->code;
 }
 
+// --steps: ids are checked before each run only where their ranges do not show that they stay
+// inside their tables.
+typedef struct Stay {
+  Run *run;
+  int64_t runs;
+  bool stay;
+} Stay;
+
+static int find_stay(void *user, Error *err) {
+  Stay *s = user;
+  Reader reader = {s->run, err};
+  s->stay = ids_stay(&s->run->compiler, entry_of(s->run), s->runs, read_now, &reader);
+  return err->code;
+}
+
+int run_ids_stay(Run *r, int64_t runs, bool *stay, Error *err) {
+  Stay s = {r, runs, false};
+  int code = compile_guard(&r->compiler, find_stay, &s, err);
+  *stay = s.stay;
+  return code;
+}
+
 bool run_wants_ids(const Run *r) {
   return ids_wanted(r->compiler.original, entry_of(r));
 }

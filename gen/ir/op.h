@@ -77,6 +77,7 @@ enum OpFlag {
   FlagBounded = 65536, // results are small for any input
   FlagLipschitz = 64,  // |f(x) - f(y)| <= sum of |x - y|: errors do not grow
   FlagOne = 524288,    // reduction: reducing a single element returns it unchanged
+  FlagPlace = 1048576, // reduction: the index of one of the elements
   FlagOnline = 4096    // reduction: a function of the maximum and the sum of exp(x - maximum)
 };
 

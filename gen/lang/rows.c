@@ -28,6 +28,7 @@ static const struct {
                   {"log", FlagLog},
                   {"power", FlagPower},
                   {"one", FlagOne},
+                  {"place", FlagPlace},
                   {"max", FlagMax},
                   {"copy", FlagCopy},
                   {"stop", FlagStop},

@@ -41,11 +41,18 @@ static bool is_wanted(const Node *n, int entry, const bool *known) {
          !is_declared(n->in[1], n->in[0]->type.dim[n->attr.axis]);
 }
 
-bool ids_wanted(Graph *g, int entry) {
+const bool *ids_gathers(Graph *g, int entry) {
   const bool *known = find_known(g);
-  bool any = false;
+  bool *wanted = arena_alloc(g->arena, sizeof *wanted * (size_t)(g->nnodes + 1));
   graph_count_uses(g);
-  for (int i = 0; i < g->nnodes; i++) any = any || is_wanted(g->nodes[i], entry, known);
+  for (int i = 0; i < g->nnodes; i++) wanted[i] = is_wanted(g->nodes[i], entry, known);
+  return wanted;
+}
+
+bool ids_wanted(Graph *g, int entry) {
+  const bool *wanted = ids_gathers(g, entry);
+  bool any = false;
+  for (int i = 0; i < g->nnodes; i++) any = any || wanted[i];
   return any;
 }
 
@@ -64,13 +71,12 @@ static bool evaluate(Compiler *c, Node *n, double **value, CheckRead read, void 
 
 bool ids_check(Compiler *c, int entry, CheckRead read, void *user) {
   Graph *g = c->original;
-  const bool *known = find_known(g);
+  const bool *wanted = ids_gathers(g, entry);
   double **value = arena_alloc(c->arena, sizeof *value * (size_t)(g->nnodes + 1));
   bool ok = true;
-  graph_count_uses(g);
   for (int i = 0; ok && i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (!is_wanted(n, entry, known)) continue;
+    if (!wanted[i]) continue;
     ok = evaluate(c, n->in[1], value, read, user);
     if (ok) eval_ids(c, n, value);
   }

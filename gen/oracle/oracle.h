@@ -101,8 +101,16 @@ bool check_reference(Compiler *c, CheckRead read, void *user, double ***value);
 // ---- ids.c: ids of gathers, checked before a run -----------------------------------------------
 
 bool ids_wanted(Graph *original, int entry); // does the entry have gathers to be checked?
+// By node id: must the ids of this gather be checked before a run?
+const bool *ids_gathers(Graph *original, int entry);
 // err_at names the first id out of range. False: a source cannot be read.
 bool ids_check(Compiler *c, int entry, CheckRead read, void *user);
+
+// ---- id_ranges.c: ids over many runs -----------------------------------------------------------
+
+// True if all ids stay inside their tables for `runs` further runs of the entry, whatever these
+// compute: then they need no check between runs. False: not shown, or a source cannot be read.
+bool ids_stay(Compiler *c, int entry, int64_t runs, CheckRead read, void *user);
 
 // ---- rounding.c: how far rounding alone may move each element ----------------------------------
 

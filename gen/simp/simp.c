@@ -214,6 +214,10 @@ Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, c
   return made;
 }
 
+void simp_reads_past(Node *x, const Node *between) {
+  if (x->uses < between->uses) x->uses = between->uses;
+}
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   Node *n;
   if (node->op->cls == OpSource) {

@@ -45,6 +45,9 @@ Node *units_last(Graph *to, Node *n) {
     return NULL;
   Attr attr = n->attr;
   Node *x = n->in[0]->in[0];
+  // Other readers of a reshaped source, which are maps, stay behind the reshape.
+  if (node_has_memory(x) && n->in[0]->uses > 1) return NULL;
+  simp_reads_past(x, n->in[0]);
   if (along) {
     attr.axis = dim_before(n->in[0], (int)n->attr.axis);
     if (attr.axis < 0) return NULL;

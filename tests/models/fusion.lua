@@ -485,4 +485,15 @@ function cases.recursion() -- each step reads the one before at three places: 3^
   nn.output("a", a)
   at_most(16)
 end
+function cases.reshaped_rows() -- of inputs, with dimensions of 1 added and dropped
+  nn.output("squeezed", nn.input("a", {40, 1, 24}):squeeze(2):softmax())
+  nn.output("added", nn.input("b", {40, 24}):unsqueeze(1):layer_norm("b"))
+  nn.output("flat", nn.input("c", {40, 24, 1, 1}):flatten():layer_norm("c"))
+  nn.output("joined", nn.input("d", {4, 10, 24}):reshape{40, 24}:layer_norm("d"))
+  at_most(4)
+end
+function cases.mean_rows() -- a mean that a norm of it reads is reduced once
+  nn.output("y", nn.input("x", {32, 48, 7, 7}):mean({3, 4}):layer_norm("n"))
+  at_most(2)
+end
 cases[cfg.case]()

@@ -16,6 +16,7 @@ for case in siblings dropped diamond statistics squares groups images channels f
   stored_total stored_channels dense shared_keys group_layer distances repeated maps \
   maps_of_product permuted_maps map_of_concat cut_convolution \
   transposed transposed_and_read rotary_transposed flattened joined_output \
+  reshaped_rows mean_rows \
   $(long && echo windows); do
   few 5/3 || continue
   ok "$case" fused --set case=$case

@@ -142,6 +142,26 @@ in_place() { ! shown | grep ': permute, next'; }
 ok "heads of one token are read where they are" in_place
 ok "keys and values are stored in 16 bits" \
   grep -q 'state().* bf16(1,3,40,8).*"h.0.attn.keys"' <(shown --dtype bf16)
+table() { # the position is one more after each step, and leaves a table of 5 rows in the sixth
+  cat >"$work/table.lua" <<'LUA'
+local nn = require "nn"
+local at = nn.state("at", {1}, {dtype = "i32"})
+nn.output("row", nn.param("rows", {5, 4}):gather(at))
+nn.update(at, at + 1)
+LUA
+  build/nngen "$work/table.lua" --no-check --quiet --steps 5 >"$work/log" &&
+    grep -q "^steps .*after the last" "$work/log" || { cat "$work/log"; return 1; }
+  build/nngen "$work/table.lua" --no-check --quiet --steps 6 >"$work/log" 2>&1
+  [ $? != 0 ] && grep -q "table.lua:3" "$work/log" || { cat "$work/log"; return 1; }
+}
+freely() { # freely WHEN OPTIONS...: the host waited then
+  run --entry prompt --save "$work/free.safetensors" --no-check >/dev/null &&
+    run --weights "$work/free.safetensors" --entry next --no-check "${@:2}" >"$work/log" &&
+    grep -q "^steps .*; the host waited $1" "$work/log" || { grep ^steps "$work/log"; return 1; }
+}
+ok "tokens follow each other by one graph, and the host waits for the last" freely "after the last" \
+  --steps 20 --graph
+ok "ids that may leave their table are checked between steps" table
 ok "each kernel of a step is right" run --entry next --check
 long && ok "fp16, and of a prompt" run --entry prompt --check --dtype fp16
 tap_done
