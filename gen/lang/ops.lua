@@ -346,7 +346,7 @@ op{name = "scatter_sorted", class = "scatter", nin = 3, attrs = {"count"}, flops
 
 -- windows
 op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},
-   cuda = "nn_max($1, $2)", init = "-nn_inf()", ref_init = -1 / 0,
+   cuda = "nn_max($1, $2)", init = "-nn_inf()", flags = {"exact"}, ref_init = -1 / 0,
    ref = function(a, b) return math.max(a, b) end}
 op{name = "window_sum", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},
    cuda = "$1 + $2", init = "0.f", ref_init = 0, ref = function(a, b) return a + b end}

@@ -76,12 +76,13 @@ Node *gemv_filter(Graph *to, Node *n);
 
 // What the policy queries about a value, apart from its op.
 typedef struct PrecFacts {
-  bool told;      // overflow is observable by a reader, and no contraction reads the value
+  bool told;      // overflow is observable by a reader; in training, and no contraction reads it
   bool told_once; // overflow is observable by a reader
   bool again;     // maps of sources only: each kernel that reads it may recompute it
   bool of_sums;   // maps of reductions, positions, literals; in training also of states, parameters
   bool of_integers;  // maps and windows of 32-bit integers and literals only
   bool ranked;       // the order of its elements matters, as for topk
+  bool whole;        // it becomes integers
   bool compared;     // it is compared with its own largest or smallest element
   bool multiplied;   // only contractions read it, directly or through moves
   bool to_states;    // it is used only, through maps and moves, to update states

@@ -10,10 +10,11 @@
 // Why there are so many: overflow of 16 bits must not depend on what was fused, because fusion
 // keeps values in fp32. A value that may overflow f16 is stored in fp32 if a reader would produce a
 // different finite result for inf than for a large number: reductions, softmax, roots,
-// multiplication by 1/8 or less, quotients, outputs. It is not if a contraction reads the value,
-// directly or through maps: the contraction's result is then not finite, fused or not. NOTE: so
-// other readers of such a value may differ with fusion. bf16 has the range of fp32: of bf16 values
-// only attention scores are checked (prec_facts.c).
+// multiplication by 1/8 or less, quotients, outputs. NOTE: in training it is not if a contraction
+// reads the value, directly or through maps (a step of ResNet-18 would take 10 % longer, as
+// modelled): the contraction's result is then not finite, fused or not, and loss scaling repeats
+// the step with a smaller scale. bf16 has the range of fp32: of bf16 values only attention scores
+// are checked (prec_facts.c).
 #include "pass.h"
 
 #include <math.h>
@@ -97,6 +98,10 @@ static bool is_ranked(const Asked *a) {
   return a->facts->ranked && grows(a->n);
 }
 
+static bool is_whole(const Asked *a) {
+  return a->facts->whole;
+}
+
 static bool is_moved(const Asked *a) {
   return a->n->op->cls == OpMove && a->n->nin == 1;
 }
@@ -158,6 +163,7 @@ static const struct {
      "it is computed element-wise from reductions, positions, literals or states"},
     {is_counted, Wide, "it is computed from integers that 16 bits may not represent"},
     {is_ranked, Wide, "the order of its elements matters"},
+    {is_whole, Wide, "it becomes integers, which may be ids"},
     {is_moved, AsInput, NULL},
     {is_drawn, Wide, "random values must be identical for all readers"},
     {is_fixed, Wide, "init computes it once"},

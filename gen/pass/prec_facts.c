@@ -121,7 +121,7 @@ static void find_told(const Graph *g, PrecFacts *facts) {
     // bf16 has the range of fp32; but 8 bits of a score are too few to select a key
     bool matters = n->precision == PrecFp16 || scores[i];
     facts[i].told_once = matters && of[Tells];
-    facts[i].told = facts[i].told_once && !of[Product];
+    facts[i].told = facts[i].told_once && !(of[Product] && g->nupdates);
     Reading own = reading(n, of[Product] ? Product : of[Tells] ? Tells : Blind);
     for (int j = 0; n->uses && j < n->nin; j++) readers[n->in[j]->id][own]++;
   }
@@ -133,6 +133,19 @@ static void find_ranked(const Graph *g, PrecFacts *facts) {
     bool reads = op_ranks(n->op) || (facts[i].ranked && n->op->cls == OpMove);
     for (int j = 0; reads && j < (n->op->form == MoveConcat ? n->nin : 1); j++)
       facts[n->in[j]->id].ranked = true;
+  }
+}
+
+// Of a value that is converted to integers, as ids may be, and of what leads to it through moves and
+// maps that do not scale it.
+static void find_whole(const Graph *g, PrecFacts *facts) {
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const Node *n = g->nodes[i];
+    bool converts = n->op->typing == TypeConvert && type_compute(n->type.dtype) == DtI32;
+    bool kept = n->op->cls == OpMove || n->op->flags & (FlagExact | FlagLipschitz);
+    bool many = n->op->cls == OpMap || node_is_move(n, MoveConcat);
+    for (int j = 0; (converts || (facts[i].whole && kept)) && j < (many ? n->nin : 1); j++)
+      facts[n->in[j]->id].whole = true;
   }
 }
 
@@ -214,7 +227,7 @@ static void find_compared(const Graph *g, PrecFacts *facts) {
 
 PrecFacts *prec_facts(const Graph *g) {
   PrecFacts *facts = arena_alloc(g->arena, sizeof *facts * (size_t)(g->nnodes + 1));
-  find_told(g, facts), find_ranked(g, facts), find_multiplied(g, facts);
+  find_told(g, facts), find_ranked(g, facts), find_whole(g, facts), find_multiplied(g, facts);
   if (g->nupdates) find_to_states(g, facts);
   find_again(g, facts), find_of_sums(g, facts), find_of_integers(g, facts);
   find_compared(g, facts);

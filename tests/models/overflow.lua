@@ -30,6 +30,12 @@ elseif cfg.case == "readers" then -- of a product: bounded, and small after anot
   nn.output("bounded", nn.tanh(h))
   nn.output("positive", nn.relu(h) * 1e-4)
   nn.output("gated", nn.gelu(h):mean(2) * 1e-4)
+elseif cfg.case == "shared" then -- a product reads what others sum and scale
+  local u = x:max_pool1d{kernel = 2} * 30000
+  nn.output("scaled", u * 1e-4)
+  nn.output("sums", u:sum(2) * 1e-4)
+  nn.output("shares", (u * 1e-4):softmax())
+  nn.output("nothing", u:matmul(nn.param("v", {16, 8})):eq(0))
 elseif cfg.case == "positions" then -- numbers that f16 rounds to whole ones
   local angle = nn.index({3000, 1}, 1) * nn.exp(nn.index({1, 4}, 2) * -0.5)
   nn.output("turned", nn.input("rows", {3000, 8}) * nn.cos(nn.concat({angle, angle}, 2)))

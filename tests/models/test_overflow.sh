@@ -6,7 +6,7 @@ within() { # within CASE LOWERING: every output is, not for what rounding may do
     return 1
   ! grep 'rounding alone\|beyond the range' "$work/log"
 }
-for case in product squares gathered statistic mixed readers positions root scores window \
+for case in product squares gathered statistic mixed readers shared positions root scores window \
   outputs gates ratio rows factor; do
   for lowering in fused unfused; do
     few 5/3 || continue
@@ -27,7 +27,7 @@ precise() { # precise DTYPE LOWERING: integers, ids and draws have the bits that
   local name
   build/nngen tests/models/precise.lua --quiet --dtype $1 --lowering $2 \
     --output "$work/$1$2" >"$work/log" || { cat "$work/log"; return 1; }
-  for name in pooled joined top drawn; do
+  for name in pooled joined floored top drawn; do
     cmp "$work/fp32fused/$name.npy" "$work/$1$2/$name.npy" || return 1
   done
   cmp "$work/$1$2/drawn.npy" "$work/$1$2/turned.npy" &&
