@@ -13,7 +13,8 @@ typedef enum End { RunsLast, RunsFirst, EndCount } End;
 
 typedef struct Parts { // a bundle under construction
   Group *group[kMostParts];
-  int count, pointers;
+  const Node *tensor[kMostPointers]; // read or written by any of them: a parameter each
+  int count, ntensors;
 } Parts;
 
 Group *const *group_parts(Group *const *g, int *count) {
@@ -104,13 +105,28 @@ static void make_bundle(Graph *graph, const Fusion *fusion, const Parts *parts, 
   gather_nodes(g);
 }
 
-static bool has_room(const Parts *p, const Group *k) {
-  return p->count < kMostParts && p->pointers + k->ninputs + k->noutputs <= kMostPointers;
+static void add_tensor(Parts *p, const Node *tensor, int *more) {
+  for (int i = 0; i < p->ntensors; i++)
+    if (p->tensor[i] == tensor) return;
+  if (p->ntensors + *more < kMostPointers) p->tensor[p->ntensors + *more] = tensor;
+  ++*more;
+}
+
+// Behind those of p, the tensors that only k has; returns their number.
+static int list_tensors(Parts *p, const Group *k) {
+  int more = 0;
+  for (int i = 0; i < k->ninputs; i++) add_tensor(p, k->inputs[i], &more);
+  for (int i = 0; i < k->noutputs; i++) add_tensor(p, k->outputs[i], &more);
+  return more;
+}
+
+static bool has_room(Parts *p, const Group *k) {
+  return p->count < kMostParts && p->ntensors + list_tensors(p, k) <= kMostPointers;
 }
 
 static void add_part(Parts *p, Group *k) {
+  p->ntensors += list_tensors(p, k);
   p->group[p->count++] = k;
-  p->pointers += k->ninputs + k->noutputs;
 }
 
 // Adds k if no part depends on it, nor it on any part.
@@ -138,7 +154,7 @@ static void bundle(Graph *g, End end, int entry) {
     if (!apart) continue;
     if (!has_room(&parts, k)) {
       if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
-      parts.count = parts.pointers = 0;
+      parts.count = parts.ntensors = 0;
     }
     // otherwise it is too large even for a bundle of one
     if (has_room(&parts, k)) add_part(&parts, k);

@@ -5,7 +5,7 @@
 #include "gen/lang/lang.h"
 
 enum {                 // limits of generated kernels
-  kMostPointers = 400, // parameters of a kernel
+  kMostPointers = 500, // parameters of a kernel: all drivers accept 4 KB
   kSureRow = 16384,    // rows of up to this many elements always fit in registers
   kSortRun = 2048      // elements that a block sorts
 };
