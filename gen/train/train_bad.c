@@ -45,6 +45,20 @@ bool train_is_lost(const Train *t, const double *now) {
          !is_finite(&t->metrics, "grad_norm", now);
 }
 
+// A loss that grows beyond all sense, but stays finite: says so once.
+static void warn_of_growth(Train *t, double loss) {
+  const double most = 1000; // times the first loss, or this if it is smaller than 1
+  char text[256];
+  if (t->first_loss == 0) t->first_loss = fmax(fabs(loss), 1);
+  if (t->warned_loss || !(fabs(loss) > most * t->first_loss)) return;
+  t->warned_loss = true;
+  snprintf(text, sizeof text,
+           "the loss of step %lld is %.3g, more than %g times the first one: training diverges; a "
+           "smaller --lr, a longer --warmup or --clip-norm 1 may help",
+           (long long)t->read, loss, most);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 // Limits on consecutive skipped steps: beyond them the divergence is not due to the loss scale. The
 // loss itself is not scaled, so for a non-finite loss the limit is lower.
 void train_check_step(Train *t, const double *now) {
@@ -53,10 +67,14 @@ void train_check_step(Train *t, const double *now) {
   t->lost = lost ? t->lost + 1 : 0;
   if (t->read % t->accumulate == 0)
     t->skipped = is_finite(&t->metrics, "grad_norm", now) ? 0 : t->skipped + 1;
-  for (int i = 0; i < t->metrics.count; i++)
-    if (!strcmp(t->metrics.name[i], "loss") && !isfinite(now[i]) && !lost)
+  for (int i = 0; i < t->metrics.count; i++) {
+    if (strcmp(t->metrics.name[i], "loss")) continue;
+    if (isfinite(now[i]))
+      warn_of_growth(t, now[i]);
+    else if (!lost)
       snprintf(t->bad, sizeof t->bad, "the loss is %s at step %lld", said(now[i]),
                (long long)t->read);
+  }
   if (t->lost == kMostLost)
     snprintf(t->bad, sizeof t->bad, "the loss of %d steps in a row, up to step %lld, is not finite",
              kMostLost, (long long)t->read);

@@ -21,6 +21,8 @@ resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false \
   --schedule constant --warmup 0"
 long && few 1/4 && ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 \
   --steps 22
+long && few 1/4 && ok "one batch overfitted, resnet34" learns resnet34 0.01 $resnet --lr 0.03 \
+  --steps 26
 python3 tests/train/data.py "$work/digit" 16 1 10 28 1
 plain="--data $work/digit --batch 16 --lr 0.002 --save-every 1000"
 long && few 1/4 && ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26

@@ -3,11 +3,11 @@
 local nn = require "nn"
 local cfg = nn.config{batch = 8, width = 4, case = "", head = "fc", lr0 = 0.05,
                       schedule0 = "cosine", classes = 4, flip = true, decay = 0.0}
-local B = cfg.batch
+local B, linear = cfg.batch, cfg.case == "linear"
 
 local function network(x)
-  x = x:conv2d("conv1", {out = cfg.width, kernel = 3, stride = 2, pad = 1, bias = false})
-       :batch_norm2d("bn1"):relu()
+  x = linear and x or x:conv2d("conv1", {out = cfg.width, kernel = 3, stride = 2, pad = 1,
+                                         bias = false}):batch_norm2d("bn1"):relu()
   return x:flatten():dropout(0.1):linear(cfg.head, {out = cfg.classes})
 end
 
