@@ -12,6 +12,7 @@
 #   make fuzz       random models by the hundred; NNGEN_FUZZ_COUNT=1000: by the thousand
 #   make install    nngen, libcusim, libnngen, its headers, the models; PREFIX=/usr/local, DESTDIR=
 #   make uninstall  removes them again, from the same PREFIX and DESTDIR
+#   make NVTX=off   a build without profilers' ranges (in a build/ of its own: B=DIR)
 #   make clean
 #   make help       this list
 .DELETE_ON_ERROR:
@@ -29,6 +30,7 @@ CPPFLAGS := -I. -Iruntime -D_GNU_SOURCE -MMD -MP
 # NVTX ranges need the headers of the CUDA toolkit; without them nngen builds without ranges.
 NVTX_INC := $(firstword $(wildcard $(CUDA_PATH)/include/nvtx3 /usr/local/cuda/include/nvtx3))
 CPPFLAGS += $(if $(NVTX_INC),-isystem $(dir $(NVTX_INC)))
+CPPFLAGS += $(if $(filter off,$(NVTX)),-DNNGEN_NO_NVTX)
 LUA_INC  := -I/usr/include/lua5.4
 WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wvla
 CFLAGS   := -std=c11 $(OPT) $(WARN) $(SAN) -fPIC

@@ -122,8 +122,8 @@ int report_json(const Run *r, Error *err) {
   if (r->loaded && r->cli->weights) json_object_set_new(o, "not_in_weights", json_seeded(r));
   if (r->loaded && r->cli->weights) json_object_set_new(o, "not_in_model", json_unused(r));
   if (r->steps > 1)
-    json_object_set_new(
-        o, "steps", json_pack("{s:I s:b}", "count", (json_int_t)r->steps, "waited", r->waited));
+    json_object_set_new(o, "steps",
+                        json_pack("{s:I s:b}", "count", (json_int_t)r->steps, "waited", r->waited));
   if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
   if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
   json_t *labels = NULL;

@@ -141,7 +141,7 @@ const char *legal_columns(const Group *k, const Node *n) {
     return "the reduced dimensions are not whole axes of the product";
   if (together == columns && !kept) return "it reduces the whole result to one value";
   if (maps_count(&maps, AxisM) == 1)
-    return "a product's epilogue reduces columns; rows only for a norm, if all its tiles run at once";
+    return "a product's epilogue reduces columns, and rows for a norm if all its tiles run at once";
   if (is_of_held_rows(n))
     return "a row kernel reads its rows once, for the reduction and for its consumers";
   if (kept && !gain_ends_tiles(k->graph->c->options.arch, k, maps_count(&maps, AxisM)))

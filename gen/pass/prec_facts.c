@@ -136,8 +136,8 @@ static void find_ranked(const Graph *g, PrecFacts *facts) {
   }
 }
 
-// Of a value that is converted to integers, as ids may be, and of what leads to it through moves and
-// maps that do not scale it.
+// Of a value that is converted to integers, as ids may be, and of what leads to it through moves
+// and maps that do not scale it.
 static void find_whole(const Graph *g, PrecFacts *facts) {
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];

@@ -55,7 +55,7 @@ typedef struct Train {
   double begin,
       aside; // start of the first step, by train_now; seconds since then spent outside steps
   double best, stored; // best accuracy (or lowest loss, negative) of eval; that of _best
-  double first_loss; // of this run, at least 1; 0 before it
+  double first_loss;   // of this run, at least 1; 0 before it
   bool has_best, has_stored, wrote_best, warned_log, warned_best, warned_loss;
   Saving *unwritten; // the best, as long as it cannot be written; null: it is
   char bad[256];     // a non-finite value that ends the run, or ""

@@ -3,7 +3,8 @@
 // The headers of NVTX 3 hold the whole library: without a tool a push and a pop cost a few
 // nanoseconds, and every handle is NULL, which is no error. Names are registered once, because nsys
 // starts a capture on registered names only; the attributes of a range are built once, too. If
-// the headers were missing at build time, these functions do nothing (nvtx_available).
+// the headers were missing at build time, or with NNGEN_NO_NVTX (make NVTX=off), these functions do
+// nothing (nvtx_available).
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ bool nvtx_parse(const char *name, NvtxLevel *level) {
   return false;
 }
 
-#if __has_include(<nvtx3/nvToolsExt.h>)
+#if __has_include(<nvtx3/nvToolsExt.h>) && !defined NNGEN_NO_NVTX
 #include <nvtx3/nvToolsExt.h>
 
 struct Nvtx {

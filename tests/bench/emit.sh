@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# emit.sh: how large emitted networks are, rows of a table in gen/emit/README.md: lines, bytes of C and CUDA,
+# emit.sh: how large emitted networks are, rows of a table in gen/emit/NETWORKS.md: lines, bytes of C and CUDA,
 # mean lines of a kernel, the linked example without weights for one GPU, what it needs besides,
 # create on libcusim.
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The programs of gen/emit/README.md, as they are written there.
+# The programs of gen/emit/NETWORKS.md, as they are written there.
 . "$(dirname "$0")/../tap.sh"
 . tests/emit/emit.sh
 without_tools "the README's programs"
-readme=gen/emit/README.md
+readme=gen/emit/NETWORKS.md
 block() { # block NAME >FILE: the code block of the README that names it in its first line
   awk -v name="$1" '/^```/ { in_block = !in_block; first = 1; wanted = 0; next }
     in_block && first { wanted = index($0, name); first = 0 }
