@@ -112,6 +112,7 @@ $(k.params)) {
   loop.fill(load, next_tile);
 //@ end
   auto multiply_tile = [&] {
+    // `place` may be that of the next tile, which has as many blocks of k.
     loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
 //@ if not k.walks then

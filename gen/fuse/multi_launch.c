@@ -1,8 +1,8 @@
 // multi_launch.c: small independent kernels share one launch (multi-tensor launch); each part keeps
 // its own domain. Maps whose launch overhead is a large part of their time: those that read only
-// sources run first, those whose results no kernel of the entry reads (parameter updates) run last,
-// and those that read the results of one kernel (rotary embeddings of q and k) run after it. Also
-// full reductions that one kernel reads together, such as the norm of all gradients.
+// sources run first, those whose results no kernel of the entry reads (and updates of any size)
+// last, and those that read the results of one kernel (rotary embeddings of q and k) run after it.
+// Also full reductions that one kernel reads together, such as the norm of all gradients.
 #include "fuse.h"
 
 #include <string.h>

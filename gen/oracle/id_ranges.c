@@ -1,6 +1,7 @@
 // id_ranges.c: ids of gathers over many runs, by interval arithmetic: a state's range is what it
 // holds now, joined after each run with the range of its update. The position of a next token, say,
-// is one more after each run, and the token an index of its logits.
+// is one more after each run, and the token an index of its logits. Of floats nothing is known:
+// they may be NaN, and are rounded.
 #include "gen/oracle/oracle.h"
 
 #include <math.h>
@@ -19,6 +20,14 @@ typedef struct Ranges { // by node id
 
 static Span join(Span a, Span b) {
   return (Span){fmin(a.lo, b.lo), fmax(a.hi, b.hi)};
+}
+
+// s, as a dtype holds it: what is beyond may wrap around.
+static Span as_held(Dtype dtype, Span s) {
+  double least, most;
+  if (dtype_is_float(dtype)) return span_any();
+  if (!span_holds(dtype, &least, &most)) least = 0, most = 1; // bool
+  return s.lo >= least && s.hi <= most ? s : (Span){least, most};
 }
 
 static bool is_gather(const Node *n) {
@@ -43,12 +52,11 @@ static void mark(Ranges *r, const Node *n) {
 // The range of what a source holds.
 static Span held(Ranges *r, const Node *n) {
   int64_t count = type_count(&n->type);
-  if (count > kMostRead) return span_any();
+  if (count > kMostRead || dtype_is_float(n->type.dtype)) return span_any();
   double *values = base_alloc((size_t)count, sizeof *values);
   Span s = {INFINITY, -INFINITY};
-  bool ok = r->read(r->user, n, values);
-  for (int64_t i = 0; ok && i < count; i++)
-    ok = !isnan(values[i]), s = join(s, (Span){values[i], values[i]});
+  bool ok = r->read(r->user, n, values) && count;
+  for (int64_t i = 0; ok && i < count; i++) s = join(s, (Span){values[i], values[i]});
   free(values);
   return ok ? s : span_any();
 }
@@ -59,13 +67,11 @@ static Span of_map(Ranges *r, const Node *n) {
   if (!k->ok) return span_any();
   for (int i = 0; i < n->nin; i++) in[i] = r->of[n->in[i]->id];
   Span s = span_run(&k->program, in, span_of_floats(n));
-  bool whole = type_compute(n->type.dtype) == DtI32; // may wrap around
-  if (whole && !(s.lo >= INT32_MIN && s.hi <= INT32_MAX)) return span_any();
   bool converts = n->op->typing == TypeConvert;
   return converts ? span_converted(n->in[0]->type.dtype, (Dtype)n->attr.dtype, s) : s;
 }
 
-static Span range(Ranges *r, const Node *n) {
+static Span unwrapped(Ranges *r, const Node *n) {
   if (node_has_memory(n)) return r->of[n->id]; // by held()
   if (n->op->cls == OpSource && n->op->form == SourceConst)
     return (Span){n->attr.value, n->attr.value};
@@ -74,12 +80,16 @@ static Span range(Ranges *r, const Node *n) {
   if (n->op->cls == OpMap) return of_map(r, n);
   if (n->op->cls == OpReduce && n->op->flags & FlagPlace)
     return (Span){0, (double)type_count(&n->in[0]->type) / (double)type_count(&n->type) - 1};
-  if (!inputs_of(n)) return span_any();
+  if (!inputs_of(n) || !type_count(&n->in[0]->type)) return span_any();
   Span s = r->of[n->in[0]->id];
   for (int i = 1; i < inputs_of(n); i++) s = join(s, r->of[n->in[i]->id]);
   if (n->op->cls == OpMove && n->op->form == MovePad)
     s = join(s, (Span){n->attr.value, n->attr.value});
   return s;
+}
+
+static Span range(Ranges *r, const Node *n) {
+  return as_held(n->type.dtype, unwrapped(r, n));
 }
 
 static bool is_inside(const Ranges *r, const Node *gather) {
@@ -92,7 +102,7 @@ static bool widen(Ranges *r, const Graph *g) {
   bool wider = false;
   for (int i = 0; i < g->nnodes; i++) {
     if (!r->needed[i] || !r->next[i]) continue;
-    Span s = join(r->of[i], r->of[r->next[i]->id]);
+    Span s = as_held(g->nodes[i]->type.dtype, join(r->of[i], r->of[r->next[i]->id]));
     wider = wider || s.lo < r->of[i].lo || s.hi > r->of[i].hi;
     r->of[i] = s;
   }

@@ -10,11 +10,12 @@
 // Why there are so many: overflow of 16 bits must not depend on what was fused, because fusion
 // keeps values in fp32. A value that may overflow f16 is stored in fp32 if a reader would produce a
 // different finite result for inf than for a large number: reductions, softmax, roots,
-// multiplication by 1/8 or less, quotients, outputs. NOTE: in training it is not if a contraction
-// reads the value, directly or through maps (a step of ResNet-18 would take 10 % longer, as
-// modelled): the contraction's result is then not finite, fused or not, and loss scaling repeats
-// the step with a smaller scale. bf16 has the range of fp32: of bf16 values only attention scores
-// are checked (prec_facts.c).
+// multiplication by 1/8 or less, quotients, outputs. NOTE: other readers may still differ with
+// fusion in two cases, where a contraction's result is not finite either: in entries that update
+// parameters, if a contraction reads the value, too (else a step of ResNet-18 took 10 % longer, as
+// modelled; loss scaling repeats such a step with a smaller scale); and elsewhere if a contraction
+// and others read a map of it (else BERT took 3 % longer). bf16 has the range of fp32: of bf16
+// values only attention scores are checked (prec_facts.c).
 #include "pass.h"
 
 #include <math.h>

@@ -106,7 +106,16 @@ static bool *find_scores(const Graph *g) {
   return scores;
 }
 
+// By entry: does it update parameters?
+static bool *find_training(const Graph *g) {
+  bool *trains = arena_alloc(g->arena, sizeof *trains * (size_t)(g->c->nentries + 1));
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].state->op->form == SourceParam) trains[g->updates[i].entry] = true;
+  return trains;
+}
+
 static void find_told(const Graph *g, PrecFacts *facts) {
+  const bool *training = find_training(g);
   bool *scores = find_scores(g);
   int(*readers)[Readings] = arena_alloc(g->arena, sizeof *readers * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->noutputs; i++)
@@ -121,7 +130,8 @@ static void find_told(const Graph *g, PrecFacts *facts) {
     // bf16 has the range of fp32; but 8 bits of a score are too few to select a key
     bool matters = n->precision == PrecFp16 || scores[i];
     facts[i].told_once = matters && of[Tells];
-    facts[i].told = facts[i].told_once && !(of[Product] && g->nupdates);
+    bool trains = n->entry >= 0 && training[n->entry];
+    facts[i].told = facts[i].told_once && !(of[Product] && trains);
     Reading own = reading(n, of[Product] ? Product : of[Tells] ? Tells : Blind);
     for (int j = 0; n->uses && j < n->nin; j++) readers[n->in[j]->id][own]++;
   }
@@ -136,13 +146,14 @@ static void find_ranked(const Graph *g, PrecFacts *facts) {
   }
 }
 
-// Of a value that is converted to integers, as ids may be, and of what leads to it through moves
-// and maps that do not scale it.
+// Of a value that is converted to integers, as ids may be, and of what it is computed from by
+// moves, maps and maxima.
 static void find_whole(const Graph *g, PrecFacts *facts) {
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
-    bool converts = n->op->typing == TypeConvert && type_compute(n->type.dtype) == DtI32;
-    bool kept = n->op->cls == OpMove || n->op->flags & (FlagExact | FlagLipschitz);
+    bool whole = !dtype_is_float(n->type.dtype) && n->type.dtype != DtBool;
+    bool converts = n->op->typing == TypeConvert && whole;
+    bool kept = n->op->cls == OpMove || n->op->cls == OpMap || n->op->flags & FlagExact;
     bool many = n->op->cls == OpMap || node_is_move(n, MoveConcat);
     for (int j = 0; (converts || (facts[i].whole && kept)) && j < (many ? n->nin : 1); j++)
       facts[n->in[j]->id].whole = true;

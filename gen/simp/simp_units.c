@@ -45,9 +45,8 @@ Node *units_last(Graph *to, Node *n) {
     return NULL;
   Attr attr = n->attr;
   Node *x = n->in[0]->in[0];
-  // Other readers of a reshaped source, which are maps, stay behind the reshape.
+  // Maps that read a reshaped source stay behind the reshape, so its reductions do, too.
   if (node_has_memory(x) && n->in[0]->uses > 1) return NULL;
-  simp_reads_past(x, n->in[0]);
   if (along) {
     attr.axis = dim_before(n->in[0], (int)n->attr.axis);
     if (attr.axis < 0) return NULL;
@@ -59,6 +58,7 @@ Node *units_last(Graph *to, Node *n) {
     }
     if (!attr.axes) return NULL;
   }
+  simp_reads_past(x, n->in[0]);
   return reshape_as(to, simp_make(to, n->op, 1, &x, &attr, n), n->type.rank, n->type.dim);
 }
 

@@ -16,8 +16,8 @@ struct NoNextTile {
 
 // The state of a block's loop over k. kLastSteps: steps in the last block of k of a tile; others
 // have as many as fill a row. kFull: no tile is without blocks of k. kWalks: blocks of threads go
-// on from tile to tile. kHidden: the compiler does not know the trip count, and does not unroll;
-// kRolled: it does not even of a short loop.
+// on from tile to tile. kHidden: the compiler does not know the trip count, and does not unroll.
+// kRolled: not even a short loop is unrolled.
 template <class Product, int kStages, int kLastSteps, bool kFull, bool kWalks, bool kHidden,
           bool kRolled>
 struct Pipeline {
@@ -31,12 +31,12 @@ struct Pipeline {
   __device__ Pipeline(int first, int end)
       : first(first), end(end), ahead(first) {}
 
-  // Starts the loads of one more block: load(block, stage). After a tile's last block continues
+  // Starts the loads of one more block: load(block, to). After a tile's last block continues
   // with the first of another, if next_tile().
   template <class Load, class Next>
-  __device__ __forceinline__ void load_next(int stage, Load load, Next next_tile) {
+  __device__ __forceinline__ void load_next(int to, Load load, Next next_tile) {
     if (kWalks && ahead == end) ahead = next_tile() ? 0 : end + 1;
-    if (ahead < end) load(ahead, stage);
+    if (ahead < end) load(ahead, to);
     ++ahead;
     nn_cp_async_commit();
   }
@@ -45,7 +45,7 @@ struct Pipeline {
   template <class Load, class Next>
   __device__ __forceinline__ void fill(Load load, Next next_tile) {
 #pragma unroll
-    for (int stage = 0; stage < kAhead; ++stage) load_next(stage, load, next_tile);
+    for (int to = 0; to < kAhead; ++to) load_next(to, load, next_tile);
   }
 
   // Multiplies the blocks of k of a tile, of which `last` is the shorter one. A warp has the

@@ -54,7 +54,7 @@ P
     ./top5 picture.png | tee said && [ "$(grep -c '^class [0-9]*: ' said)" = 5 ]
 )
 commands() ( # its first lines, with libcusim where there is no GPU
-  sed -n '/^## Emitted networks/,/^`nngen emit` writes/p' $readme |
+  sed -n '/^# Emitted networks/,/^`nngen emit` writes/p' $readme |
     sed -n 's/^    //p' |
     sed "s|^nngen|$root/build/nngen|; s|models/|$root/models/|; s|/usr/local/cuda|$cuda|; s|-lcuda|$links|; s|-o resnet18 .*|& --quiet --no-check|; s|#.*--quiet|--quiet|" >"$work/commands"
   cd "$work" && rm -rf resnet18 && sh -e commands && [ -x resnet18/example ]

@@ -154,6 +154,32 @@ LUA
   build/nngen "$work/table.lua" --no-check --quiet --steps 6 >"$work/log" 2>&1
   [ $? != 0 ] && grep -q "table.lua:3" "$work/log" || { cat "$work/log"; return 1; }
 }
+wrapped() { # states whose values become ids in ways that intervals of real numbers do not show
+  local case
+  cat >"$work/wrapped.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{case = "nan"}
+if cfg.case == "nan" then
+  local x = nn.state("x", {1})
+  nn.output("y", nn.param("w", {5, 4}):gather(x:clamp(1, 5):to("i32") - 1))
+  nn.update(x, nn.log(x - 2))
+elseif cfg.case == "u8" then
+  local at = nn.state("at", {1}, {dtype = "u8", init = 100})
+  nn.output("y", nn.param("w", {400, 4}):gather(at:to("i32") - 100))
+  nn.update(at, at + 100)
+elseif cfg.case == "bf16" then
+  local at = nn.state("at", {1}, {dtype = "bf16"})
+  nn.output("y", nn.param("w", {260, 4}):gather(at:to("i32")))
+  nn.update(at, nn.minimum(at + 300, 259))
+end
+LUA
+  for case in nan u8 bf16; do
+    build/nngen "$work/wrapped.lua" --no-check --quiet --steps 3 --set case=$case >"$work/log" 2>&1
+    [ $? != 0 ] && grep -q "wrapped.lua:[0-9]*: gather: id" "$work/log" ||
+      { echo "$case"; cat "$work/log"; return 1; }
+  done
+}
+ok "so are ids of NaN, of bytes that wrap around, and of rounded states" wrapped
 freely() { # freely WHEN OPTIONS...: the host waited then
   run --entry prompt --save "$work/free.safetensors" --no-check >/dev/null &&
     run --weights "$work/free.safetensors" --entry next --no-check "${@:2}" >"$work/log" &&

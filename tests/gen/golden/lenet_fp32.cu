@@ -144,6 +144,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   };
   loop.fill(load, next_tile);
   auto multiply_tile = [&] {
+    // `place` may be that of the next tile, which has as many blocks of k.
     loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
@@ -390,6 +391,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   };
   loop.fill(load, next_tile);
   auto multiply_tile = [&] {
+    // `place` may be that of the next tile, which has as many blocks of k.
     loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();

@@ -185,6 +185,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   };
   loop.fill(load, next_tile);
   auto multiply_tile = [&] {
+    // `place` may be that of the next tile, which has as many blocks of k.
     loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
@@ -374,6 +375,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   };
   loop.fill(load, next_tile);
   auto multiply_tile = [&] {
+    // `place` may be that of the next tile, which has as many blocks of k.
     loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
@@ -555,6 +557,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   };
   loop.fill(load, next_tile);
   auto multiply_tile = [&] {
+    // `place` may be that of the next tile, which has as many blocks of k.
     loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
   };
   multiply_tile();
