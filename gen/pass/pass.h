@@ -76,7 +76,7 @@ Node *gemv_filter(Graph *to, Node *n);
 
 // What the policy queries about a value, apart from its op.
 typedef struct PrecFacts {
-  bool told;      // overflow is observable by a reader; in training, and no contraction reads it
+  bool told;      // overflow is observable by a reader, but for two cases in prec.c
   bool told_once; // overflow is observable by a reader
   bool again;     // maps of sources only: each kernel that reads it may recompute it
   bool of_sums;   // maps of reductions, positions, literals; in training also of states, parameters

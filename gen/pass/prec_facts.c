@@ -118,6 +118,7 @@ static void find_told(const Graph *g, PrecFacts *facts) {
   const bool *training = find_training(g);
   bool *scores = find_scores(g);
   int(*readers)[Readings] = arena_alloc(g->arena, sizeof *readers * (size_t)(g->nnodes + 1));
+  int *products = arena_alloc(g->arena, sizeof *products * (size_t)(g->nnodes + 1)); // that read it
   for (int i = 0; i < g->noutputs; i++)
     readers[g->outputs[i].node->id][kept(g->outputs[i].node, g->outputs[i].dtype)]++;
   for (int i = 0; i < g->nupdates; i++) {
@@ -131,9 +132,13 @@ static void find_told(const Graph *g, PrecFacts *facts) {
     bool matters = n->precision == PrecFp16 || scores[i];
     facts[i].told_once = matters && of[Tells];
     bool trains = n->entry >= 0 && training[n->entry];
-    facts[i].told = facts[i].told_once && !(of[Product] && trains);
+    bool spread = of[Product] > products[i]; // through maps
+    facts[i].told = facts[i].told_once && !(of[Product] && (trains || spread));
     Reading own = reading(n, of[Product] ? Product : of[Tells] ? Tells : Blind);
-    for (int j = 0; n->uses && j < n->nin; j++) readers[n->in[j]->id][own]++;
+    for (int j = 0; n->uses && j < n->nin; j++) {
+      readers[n->in[j]->id][own]++;
+      products[n->in[j]->id] += n->op->cls == OpContract;
+    }
   }
 }
 
