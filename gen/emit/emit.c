@@ -120,7 +120,7 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
     const char *name = at[t->order[d]].text;
     bool used = expr_mentions(s->loads.text, name) || expr_mentions(s->body.text, name) ||
                 expr_mentions(stores.text, name);
-    names[d] = used && size[d] > 1 ? name : NULL;
+    names[d] = used && size[d] != 1 ? name : NULL;
   }
   expr_decode(&decode, "  ", flat ? flat : "i", t->rank, size, names);
   hole_take(e, "decode", &decode);

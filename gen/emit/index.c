@@ -174,8 +174,8 @@ void expr_decode(Buffer *out, const char *indent, const char *i, int n, const in
     if (name[d]) {
       buffer_put(out, "%sconst int %s = %s", indent, name[d], i);
       if (below > 1) buffer_put(out, " / %lld", (long long)below);
-      buffer_put(out, d ? " %% %lld;\n" : ";\n", (long long)size[d]);
+      buffer_put(out, d ? " %% %lld;\n" : ";\n", (long long)(size[d] ? size[d] : 1));
     }
-    below *= size[d];
+    below *= size[d] ? size[d] : 1; // 0: the kernel has no elements
   }
 }

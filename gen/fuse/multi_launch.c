@@ -62,7 +62,7 @@ static bool is_read(const Group *k) {
 // Recomputed values are produced next to their reader and share no launch.
 static bool is_map(const Group *k, int entry) {
   if (!k->nnodes || !k->tm->fusion->maps || k->fixed || k->nparts || k->anchor->again) return false;
-  return k->anchor->entry == entry;
+  return k->anchor->entry == entry && type_count(&k->anchor->type); // without elements: no launch
 }
 
 static bool is_small_map(const Group *k, int entry) {

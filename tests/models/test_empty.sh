@@ -48,4 +48,14 @@ ok "shapes and numbers, fused" holds
 ok "unfused" holds --lowering unfused
 ok "fp16" holds --dtype fp16
 ok "no kernels" launches
+positions() { # none of a few dimensions, in a kernel of their own, as in one shared with others
+  cat >"$work/positions.lua" <<'LUA'
+local nn = require "nn"
+nn.output("a", nn.arange(0))
+nn.output("b", nn.index({3, 0, 2}, 3) * 2 + nn.index({3, 0, 2}, 1))
+nn.output("c", nn.input("x", {3, 4}) + nn.index({3, 4}, 2))
+LUA
+  build/nngen "$work/positions.lua" --quiet --check
+}
+ok "positions along dimensions without elements" positions
 tap_done
