@@ -87,7 +87,7 @@ $(k.params)) {
 //@ else
   const NoNextTile next_tile;
 //@ end
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -111,10 +111,7 @@ $(k.params)) {
 //@ else
   loop.fill(load, next_tile);
 //@ end
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
 //@ if not k.walks then
   multiply_tile();
   nn_cp_async_wait<0>();

@@ -105,8 +105,7 @@ static void print_seeded(const Run *r) {
 static void print_steps(const Run *r) {
   if (r->steps <= 1) return;
   printf("steps     %lld, %s; the host waited %s\n", (long long)r->steps,
-         r->cli->graph ? "of them all but the first by replays of one graph"
-                       : "each launched by the host",
+         r->cli->graph ? "all but the first as replays of one graph" : "each launched by the host",
          r->waited ? "for each, to check the ids that states lead to" : "after the last");
 }
 

@@ -269,7 +269,7 @@ static int execute(Run *r, Error *err) {
   if (!code) code = read_counts(r, err);
   bool again = check && steps <= 1; // a second run must give the same bits
   if (!code && again) code = run_forget(r, err);
-  if (!code && steps > 1) code = run_restore_states(r, err); // these steps may have used them up
+  if (!code && steps > 1) code = run_restore_states(r, err); // where --steps ended, a table may end
   if (!code) code = time_steps(r, repeat, warmup, err);
   if (!code && run_has_states(r)) { // timing has changed the states
     code = run_restore_states(r, err);

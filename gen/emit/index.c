@@ -171,11 +171,12 @@ void expr_decode(Buffer *out, const char *indent, const char *i, int n, const in
                  const char *const *name) {
   int64_t below = 1;
   for (int d = n - 1; d >= 0; d--) {
+    int64_t count = size[d] ? size[d] : 1; // 0: the kernel has no elements
     if (name[d]) {
       buffer_put(out, "%sconst int %s = %s", indent, name[d], i);
       if (below > 1) buffer_put(out, " / %lld", (long long)below);
-      buffer_put(out, d ? " %% %lld;\n" : ";\n", (long long)(size[d] ? size[d] : 1));
+      buffer_put(out, d ? " %% %lld;\n" : ";\n", (long long)count);
     }
-    below *= size[d] ? size[d] : 1; // 0: the kernel has no elements
+    below *= count;
   }
 }

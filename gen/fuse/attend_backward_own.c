@@ -246,7 +246,7 @@ static Node *own_weights(Graph *to, Node *n, Node **in) {
 static bool reads_memory(const Node *n, const Node *in) {
   if (n->op->cls == OpScatter) return true;
   if (n->op->cls == OpMap) return type_count(&in->type) < type_count(&n->type);
-  bool moves = n->op->cls == OpMove && (n->op->form >= MoveGather || n->nin == 1);
+  bool moves = node_is_gather(n) || (n->op->cls == OpMove && n->nin == 1);
   return moves && type_count(&in->type) != type_count(&n->type);
 }
 

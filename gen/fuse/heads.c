@@ -132,10 +132,6 @@ static unsigned dims_before(const Node *n, int i, unsigned dims) {
   return before;
 }
 
-static bool is_gather(const Node *n) {
-  return n->op->cls == OpMove && (n->op->form == MoveGather || n->op->form == MoveAlong);
-}
-
 // Is each reduction the same for all elements of a head, and is the code not too long?
 static bool is_simple(const Heads *h) {
   Along list[kMostNodes];
@@ -155,8 +151,8 @@ static bool is_simple(const Heads *h) {
     for (int in = 0; in < n->nin; in++)
       for (int j = i + 1; j < count; j++) {
         if (list[j].node != n->in[in]) continue;
-        list[j].gathered = list[j].gathered || list[i].gathered || is_gather(n);
-        if (!is_gather(n)) list[j].dims |= dims_before(n, in, list[i].dims);
+        list[j].gathered = list[j].gathered || list[i].gathered || node_is_gather(n);
+        if (!node_is_gather(n)) list[j].dims |= dims_before(n, in, list[i].dims);
       }
   }
   return true;

@@ -69,11 +69,11 @@ static bool is_small_map(const Group *k, int entry) {
   return is_map(k, entry) && gain_is_small(k->graph->c->options.arch, k);
 }
 
-// Updates of states of any size: an optimizer is one launch over all tensors.
+// Updates of states may have any size: an optimizer is one launch over all tensors.
 static bool fits(const Group *k, End end, int entry) {
   if (end == RunsFirst) return is_small_map(k, entry) && reads_sources(k);
-  return is_map(k, entry) && !is_read(k) &&
-         (writes_states(k->graph, k) || gain_is_small(k->graph->c->options.arch, k));
+  bool updates = is_map(k, entry) && writes_states(k->graph, k);
+  return (updates || is_small_map(k, entry)) && !is_read(k);
 }
 
 // Collects the nodes of all parts, in topological order.
@@ -105,40 +105,36 @@ static void make_bundle(Graph *graph, const Fusion *fusion, const Parts *parts, 
   gather_nodes(g);
 }
 
-static void add_tensor(Parts *p, const Node *tensor, int *more) {
+static bool add_tensor(Parts *p, const Node *tensor) {
   for (int i = 0; i < p->ntensors; i++)
-    if (p->tensor[i] == tensor) return;
-  if (p->ntensors + *more < kMostPointers) p->tensor[p->ntensors + *more] = tensor;
-  ++*more;
+    if (p->tensor[i] == tensor) return true;
+  if (p->ntensors == kMostPointers) return false;
+  p->tensor[p->ntensors++] = tensor;
+  return true;
 }
 
-// Behind those of p, the tensors that only k has; returns their number.
-static int list_tensors(Parts *p, const Group *k) {
-  int more = 0;
-  for (int i = 0; i < k->ninputs; i++) add_tensor(p, k->inputs[i], &more);
-  for (int i = 0; i < k->noutputs; i++) add_tensor(p, k->outputs[i], &more);
-  return more;
-}
-
-static bool has_room(Parts *p, const Group *k) {
-  return p->count < kMostParts && p->ntensors + list_tensors(p, k) <= kMostPointers;
-}
-
-static void add_part(Parts *p, Group *k) {
-  p->ntensors += list_tensors(p, k);
-  p->group[p->count++] = k;
+// False if there is no room for k.
+static bool add_part(Parts *p, Group *k) {
+  int before = p->ntensors;
+  bool room = p->count < kMostParts;
+  for (int i = 0; room && i < k->ninputs; i++) room = add_tensor(p, k->inputs[i]);
+  for (int i = 0; room && i < k->noutputs; i++) room = add_tensor(p, k->outputs[i]);
+  if (room)
+    p->group[p->count++] = k;
+  else
+    p->ntensors = before;
+  return room;
 }
 
 // Adds k if no part depends on it, nor it on any part.
 static bool add_apart(Parts *p, Group *k) {
-  bool apart = has_room(p, k);
+  bool apart = true;
   for (int i = 0; i < p->count && apart; i++) {
     Group *part = p->group[i];
     apart = part != k && !multi_launch_in_the_way(part, k) && !fuse_reaches(part, k) &&
             !fuse_reaches(k, part);
   }
-  if (apart) add_part(p, k);
-  return apart;
+  return apart && add_part(p, k);
 }
 
 static void bundle(Graph *g, End end, int entry) {
@@ -152,12 +148,10 @@ static void bundle(Graph *g, End end, int entry) {
     for (int j = 0; j < parts.count && apart; j++)
       apart = !multi_launch_in_the_way(parts.group[j], k);
     if (!apart) continue;
-    if (!has_room(&parts, k)) {
-      if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
-      parts.count = parts.ntensors = 0;
-    }
-    // otherwise it is too large even for a bundle of one
-    if (has_room(&parts, k)) add_part(&parts, k);
+    if (add_part(&parts, k)) continue;
+    if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
+    parts.count = parts.ntensors = 0;
+    add_part(&parts, k); // fails if it is too large even for a bundle of one
   }
   if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
 }

@@ -270,8 +270,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     in[0] = remat_copy(to, in[0], in[0]->in);
     in[0]->late = true;
   }
-  bool gathers = node->op->cls == OpMove && node->op->form >= MoveGather;
-  if (gathers && made_of(to, in[1]) == MadeOfLabels) { // indices computed from labels
+  if (node_is_gather(node) && made_of(to, in[1]) == MadeOfLabels) { // indices computed from labels
     ((Chains *)to->scratch)->turn++;
     in[1] = own_free(to, in[1]);
   }

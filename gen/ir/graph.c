@@ -135,6 +135,10 @@ bool node_is_move(const Node *n, int form) {
   return n->op->cls == OpMove && (int)n->op->form == form;
 }
 
+bool node_is_gather(const Node *n) {
+  return n->op->cls == OpMove && n->op->form >= MoveGather;
+}
+
 bool node_is_map(const Node *n, unsigned flags) {
   return n->op->cls == OpMap && n->op->flags & flags;
 }

@@ -43,6 +43,7 @@ bool node_depthwise(const Node *n); // a depthwise convolution, or its data grad
 const Node *node_as_written(const Node *n);
 int64_t node_window(const Node *n, int i);       // height (0), width (1) of a window or filter
 bool node_is_move(const Node *n, int form);      // a move of this form (MoveReshape ...)
+bool node_is_gather(const Node *n);              // a move that reads ids: its second input
 bool node_is_map(const Node *n, unsigned flags); // a map whose op has one of these flags
 bool node_is_literal(const Node *n);             // a 0-dimensional constant
 bool node_is_number(const Node *n);              // a literal of the model file, like 2 or 0.5

@@ -285,7 +285,8 @@ local function place(name, init, before, better)
   local second = before .. "(b.best, b.at, a.best, a.at)"
   local behind = before .. "_first(b.best, a.best)"
   local function wins(best, x) return where(eq(best, best), where(eq(x, x), better(best, x), 1), 0) end
-  op{name = "reduce_" .. name, class = "reduce", attrs = {"axes"}, result = "a.at", gives = "i32", flops = 4, flags = {"place"},
+  op{name = "reduce_" .. name, class = "reduce", attrs = {"axes"}, result = "a.at", gives = "i32", flops = 4,
+     flags = {"place"},
      ref_result = function(best, at) return at end, acc = {name = name,
        {"best", init = init, element = "$1", combine = second .. " ? b.best : a.best",
         append = behind .. " ? b.best : a.best",

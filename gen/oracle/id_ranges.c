@@ -30,15 +30,11 @@ static Span as_held(Dtype dtype, Span s) {
   return s.lo >= least && s.hi <= most ? s : (Span){least, most};
 }
 
-static bool is_gather(const Node *n) {
-  return n->op->cls == OpMove && n->op->form >= MoveGather;
-}
-
 // How many inputs, from the first on, does n's range follow from?
 static int inputs_of(const Node *n) {
   if (n->op->cls == OpMap) return n->nin;
   if (n->op->cls != OpMove) return n->op->cls == OpReduce && n->op->flags & FlagMax;
-  return is_gather(n) ? 1 : n->nin;
+  return node_is_gather(n) ? 1 : n->nin;
 }
 
 // Marks n, and what its range follows from. Nodes are in topological order, but for updates.

@@ -7,10 +7,6 @@
 
 enum { kMostMade = 1 << 20 }; // elements of an intermediate value
 
-static bool is_gather(const Node *n) {
-  return n->op->cls == OpMove && n->op->form >= MoveGather;
-}
-
 // Is n's declared range (nn.input below, a constant) within the table's size?
 static bool is_declared(const Node *n, int64_t size) {
   while (node_is_move(n, MoveReshape)) n = n->in[0];
@@ -37,7 +33,7 @@ static bool *find_known(const Graph *g) {
 
 // Is n a live gather of the entry with ids to be checked?
 static bool is_wanted(const Node *n, int entry, const bool *known) {
-  return n->uses && is_gather(n) && n->entry == entry && known[n->in[1]->id] &&
+  return n->uses && node_is_gather(n) && n->entry == entry && known[n->in[1]->id] &&
          !is_declared(n->in[1], n->in[0]->type.dim[n->attr.axis]);
 }
 

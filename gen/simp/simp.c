@@ -214,8 +214,8 @@ Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, c
   return made;
 }
 
-void simp_reads_past(Node *x, const Node *between) {
-  if (x->uses < between->uses) x->uses = between->uses;
+void simp_uses_of(Node *x, const Node *other) {
+  if (x->uses < other->uses) x->uses = other->uses;
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
@@ -227,7 +227,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   } else {
     n = simp_make(to, node->op, node->nin, in, &node->attr, node);
   }
-  n->uses = node->uses > n->uses ? node->uses : n->uses;
+  simp_uses_of(n, node);
   n->operand = n->operand || node->operand;
   n->undone = n->undone || (node->undone && n->op == node->op);
   return n;

@@ -19,9 +19,9 @@ typedef Node *SimpRule(Graph *to, Node *n);
 
 // A new node, simplified; layer, location and entry are those of `like`.
 Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
-// A rule that makes n read x, an input of n's input `between`: other readers of `between` remain,
-// and each may be made to read x, so that x has as many.
-void simp_reads_past(Node *x, const Node *between);
+// x has at least as many readers as `other`, which it replaces, or whose readers may come to read
+// x: rules query Node.uses before all readers are made.
+void simp_uses_of(Node *x, const Node *other);
 Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
 Node *simp_with(Graph *to, const char *op, Node *x, double number); // x op number, of x's dtype
 // Positions along dimension `axis` of `shape`, i32.

@@ -100,7 +100,7 @@ static Node *make(Cut *c, Node *n) {
   for (int i = 0; i < n->nin; i++)
     in[i] = i && n->op->cls == OpContract ? n->in[i] : make(c, n->in[i]);
   x->made = simp_make(c->to, n->op, n->nin, in, &n->attr, n);
-  if (x->made->uses < n->uses) x->made->uses = n->uses; // rules query it
+  simp_uses_of(x->made, n);
   x->made->written = NULL; // it has fewer rows than the node written
   return x->made;
 }

@@ -29,7 +29,7 @@ Node *sum_outside(Graph *to, Node *n) {
   }
   if (m->op->cls != OpMap || m->operand) return NULL;
   if (m->op->flags & FlagNeg) {
-    simp_reads_past(m->in[0], m);
+    simp_uses_of(m->in[0], m);
     in[0] = simp_make(to, n->op, 1, m->in, &n->attr, n);
     return simp_make(to, m->op, 1, in, &m->attr, m);
   }
@@ -39,7 +39,7 @@ Node *sum_outside(Graph *to, Node *n) {
     if (!type_same_shape(&x->type, &m->type) || !dtype_is_float(x->type.dtype) ||
         !same_along(c, m, n->attr.axes))
       continue;
-    simp_reads_past(x, m);
+    simp_uses_of(x, m);
     in[i] = simp_make(to, n->op, 1, &x, &n->attr, n);
     in[1 - i] = c;
     return simp_make(to, m->op, 2, in, &m->attr, m);

@@ -58,7 +58,7 @@ Node *units_last(Graph *to, Node *n) {
     }
     if (!attr.axes) return NULL;
   }
-  simp_reads_past(x, n->in[0]);
+  simp_uses_of(x, n->in[0]);
   return reshape_as(to, simp_make(to, n->op, 1, &x, &attr, n), n->type.rank, n->type.dim);
 }
 

@@ -45,7 +45,9 @@ bool train_is_lost(const Train *t, const double *now) {
          !is_finite(&t->metrics, "grad_norm", now);
 }
 
-// A loss that grows beyond all sense, but stays finite: says so once.
+static const char lower_rate[] = "a smaller --lr, a longer --warmup or --clip-norm 1 may help";
+
+// Warns once of a loss that grows a thousandfold but stays finite.
 static void warn_of_growth(Train *t, double loss) {
   const double most = 1000; // times the first loss, or this if it is smaller than 1
   char text[256];
@@ -53,9 +55,8 @@ static void warn_of_growth(Train *t, double loss) {
   if (t->warned_loss || !(fabs(loss) > most * t->first_loss)) return;
   t->warned_loss = true;
   snprintf(text, sizeof text,
-           "the loss of step %lld is %.3g, more than %g times the first one: training diverges; a "
-           "smaller --lr, a longer --warmup or --clip-norm 1 may help",
-           (long long)t->read, loss, most);
+           "the loss of step %lld is %.3g, more than %g times the first one: training diverges; %s",
+           (long long)t->read, loss, most, lower_rate);
   log_to_stderr().write(NULL, LogWarning, text);
 }
 
@@ -203,8 +204,8 @@ int train_find_bad(Train *t, Error *err) {
     snprintf(search.found, sizeof search.found, "the cause was not found: %.400s", failed.message);
   const char *found =
       search.found[0] ? search.found : "run again kernel by kernel, all values are finite";
-  const char *cure = search.given ? "begin with other weights (--check-finite looks at them first)"
-                                  : "a smaller --lr, a longer --warmup or --clip-norm 1 may help";
+  const char *cure =
+      search.given ? "begin with other weights (--check-finite looks at them first)" : lower_rate;
   return err_set(err, ExitMismatch, "%s; step %lld: %s\n%s; %s", t->bad, (long long)began, found,
                  cure,
                  t->saved < 0 && !t->cli->resume ? "there is no checkpoint yet"

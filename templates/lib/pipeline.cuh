@@ -24,12 +24,14 @@ struct Pipeline {
   static constexpr int kSteps = kRowBytes / Product::kStepBytes;
   static constexpr int kAhead = kStages - 1 - Product::kInFlight;  // blocks of k in flight
   Product product;
-  const int first, end;  // blocks of k of a tile: from `first` to before `end`
-  int ahead;             // the one that is loaded next
-  int stage = 0;         // of the one that is multiplied next
+  const int first, end;  // blocks of k: from `first` to before `end`,
+  const int last;        // the last one of the whole tile
+  int ahead;             // the block that is loaded next
+  int stage = 0;         // of the block that is multiplied next
 
-  __device__ Pipeline(int first, int end)
-      : first(first), end(end), ahead(first) {}
+  // blocks: of k, in a tile.
+  __device__ Pipeline(int first, int end, int blocks)
+      : first(first), end(end), last(blocks - 1), ahead(first) {}
 
   // Starts the loads of one more block: load(block, to). After a tile's last block continues
   // with the first of another, if next_tile().
@@ -48,11 +50,10 @@ struct Pipeline {
     for (int to = 0; to < kAhead; ++to) load_next(to, load, next_tile);
   }
 
-  // Multiplies the blocks of k of a tile, of which `last` is the shorter one. A warp has the
-  // outputs from (row, column) on.
+  // Multiplies the blocks of k of a tile. A warp has the outputs from (row, column) on.
   template <class Tiles, class Load, class Next>
-  __device__ __forceinline__ void multiply(const Tiles &ring, int row, int column, int last,
-                                           Load load, Next next_tile) {
+  __device__ __forceinline__ void multiply(const Tiles &ring, int row, int column, Load load,
+                                           Next next_tile) {
     const int past = kHidden ? nn_opaque(end) : end;
     auto multiply_block = [&](int block) {
       nn_cp_async_wait<kAhead - 1>();

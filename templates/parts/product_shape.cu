@@ -61,9 +61,8 @@ constexpr int kRuns = $(k.begins.runs);  // runs per job, of $(k.begins.rows) ro
 $(k.begins.states)
 //@ end
 using Product = $(k.prefix)Tile<T, kWarpM, kWarpN$(k.across)>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 //@ if phased then
-constexpr int kLastSteps = kSteps;  // zeros fill the last block of a phase
+constexpr int kLastSteps = kRowBytes / Product::kStepBytes;  // zeros fill a phase's last block
 //@ else
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;

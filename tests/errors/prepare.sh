@@ -17,7 +17,7 @@ header='{"fc1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
 printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s\\0\\0\\0\\0\\0\\0\\300\\177" \
   "$header" >"$w/nan.safetensors"
 mkdir -p "$w/tree" "$w/cache" && cp --parents gen/*/*.lua "$w/tree/" && cp -r templates "$w/tree/"
-sed -i 's/  auto multiply_tile = .*/& int broken = undeclared;/' "$w/tree/templates/contract.cu"
+sed -i 's/  auto multiply_tile = ... {/& int broken = undeclared;/' "$w/tree/templates/contract.cu"
 XDG_CACHE_HOME=$w/cache build/nngen models/mlp.lua --quiet >/dev/null
 for f in "$w"/cache/nngen/*.nnk; do
   printf XX | dd of="$f" bs=1 seek=300 conv=notrunc 2>/dev/null

@@ -28,7 +28,6 @@ constexpr int kM = 784, kK = 25, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = FmaTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
@@ -135,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   SourceB b(g_weight, place.n0, place.batch);
 
   const NoNextTile next_tile;
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -143,10 +142,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     b.load(block, smem.ring.b[stage]);
   };
   loop.fill(load, next_tile);
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
@@ -282,7 +278,6 @@ constexpr int kM = 100, kK = 150, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = FmaTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
@@ -382,7 +377,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   SourceB b(g_weight, place.n0, place.batch);
 
   const NoNextTile next_tile;
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -390,10 +385,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     b.load(block, smem.ring.b[stage]);
   };
   loop.fill(load, next_tile);
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();

@@ -83,7 +83,6 @@ constexpr int kSplits = 3, kBatch = 1;  // split-K blocks per tile; batch
 constexpr int kPartGroup = 3;  // splits whose sums are added first
 constexpr int kPartCounts = 1;  // counters per tile
 using Product = MmaTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -176,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   SourceB b(g_fc1, place.n0, place.batch);
 
   const NoNextTile next_tile;
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -184,10 +183,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     b.load(block, smem.ring.b[stage]);
   };
   loop.fill(load, next_tile);
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
@@ -276,7 +272,6 @@ constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -366,7 +361,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   SourceB b(g_fc2, place.n0, place.batch);
 
   const NoNextTile next_tile;
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -374,10 +369,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     b.load(block, smem.ring.b[stage]);
   };
   loop.fill(load, next_tile);
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
@@ -458,7 +450,6 @@ constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -548,7 +539,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   SourceB b(g_fc3, place.n0, place.batch);
 
   const NoNextTile next_tile;
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -556,10 +547,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     b.load(block, smem.ring.b[stage]);
   };
   loop.fill(load, next_tile);
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();

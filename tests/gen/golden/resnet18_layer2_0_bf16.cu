@@ -114,7 +114,6 @@ constexpr int kM = 784, kK = 576, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -224,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   SourceB b(g_bn1, place.n0, place.batch);
 
   const NoNextTile next_tile;
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -232,10 +231,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     b.load(block, smem.ring.b[stage]);
   };
   loop.fill(load, next_tile);
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
@@ -370,7 +366,6 @@ constexpr int kM = 784, kK = 1152, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -478,7 +473,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   SourceB b(g_bn2, place.n0, place.batch);
 
   const NoNextTile next_tile;
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -486,10 +481,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     b.load(block, smem.ring.b[stage]);
   };
   loop.fill(load, next_tile);
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
@@ -621,7 +613,6 @@ constexpr int kM = 784, kK = 64, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // split-K blocks per tile; batch
 using Product = MmaTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
@@ -714,7 +705,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   SourceB b(g_downsample_1, place.n0, place.batch);
 
   const NoNextTile next_tile;
-  Loop loop(place.first, place.end);
+  Loop loop(place.first, place.end, place.blocks);
   const Product &product = loop.product;
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
   auto load = [&](int block, int stage) {
@@ -722,10 +713,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     b.load(block, smem.ring.b[stage]);
   };
   loop.fill(load, next_tile);
-  auto multiply_tile = [&] {
-    // `place` may be that of the next tile, which has as many blocks of k.
-    loop.multiply(smem.ring, warp_m, warp_n, place.blocks - 1, load, next_tile);
-  };
+  auto multiply_tile = [&] { loop.multiply(smem.ring, warp_m, warp_n, load, next_tile); };
   multiply_tile();
   nn_cp_async_wait<0>();
   nn_sync();
