@@ -93,7 +93,8 @@ bench:
 	@python3 tests/bench/gpu.py --results $(RESULTS)
 else
 bench: setup
-	@$(MAKE) -s $(JOBS) --no-print-directory all $(BENCH_BIN) $(B)/tests/sim/test_planted
+	@$(MAKE) -s $(JOBS) --no-print-directory all $(BENCH_BIN) $(B)/tests/sim/test_planted \
+	  $(B)/tests/train/renote
 	@tests/bench/bench.sh $(if $(UPDATE),--update)
 endif
 

@@ -176,6 +176,18 @@ static bool is_for_bundle(const Node *concat) {
   return several;
 }
 
+// Is the concat one position of a state, of which the kernel that writes it can compute the parts?
+static bool is_for_step(const Graph *g, const Node *concat) {
+  int count;
+  Node **readers = fuse_readers(g, concat, &count);
+  bool found = count == 1 && concat->uses == 1 && in_place_steps(g, readers[0]);
+  for (int i = 0; found && i < concat->nin; i++) {
+    const Node *n = concat->in[i];
+    found = n->uses == 1 && n->group && n->group->tm->fusion->maps && !n->fixed;
+  }
+  return found;
+}
+
 // Does k compute nothing except the concat and reshapes of it?
 static bool makes_alone(const Group *k, const Node *concat) {
   bool alone = k->nnodes <= kMostNodes;
@@ -201,7 +213,7 @@ void place_concats(Graph *g) {
     Group *k = n->group;
     bool concat = node_is_move(n, MoveConcat);
     if (!concat || !k || n->fixed || !makes_alone(k, n)) continue;
-    if (is_for_bundle(n) || !all_placeable(g, n)) continue;
+    if (is_for_bundle(n) || is_for_step(g, n) || !all_placeable(g, n)) continue;
     part_views(g, k);
     Node *first = first_parts(g, n);
     int64_t begin = first ? first->type.dim[n->attr.axis] : 0;

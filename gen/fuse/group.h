@@ -193,6 +193,8 @@ const Group *group_part(const Group *g, const Node *n); // the one that computes
 void in_place_find(Graph *g);
 // Is n the new value of a state of which a single position changes?
 bool in_place_steps(const Graph *g, const Node *n);
+// Elements of n that its kernel computes: fewer than it has if it is such a value.
+double in_place_computed(const Graph *g, const Node *n);
 // The share of input or output n that k accesses: less than 1 if only one position is updated.
 double in_place_share(const Group *k, const Node *n);
 // The value, an integer, that is the one position which changes along dimension *d of k's domain;

@@ -132,6 +132,11 @@ static double share_of(const Node *n, const Node *made, const Node *same) {
   return d >= 0 && varies(n, made, d) ? 1. / (double)made->type.dim[d] : 1;
 }
 
+double in_place_computed(const Graph *g, const Node *n) {
+  double count = (double)type_count(&n->type);
+  return step_of(g, n) ? count * share_of(n, n, n->in[0]) : count;
+}
+
 static bool same_condition(const Node *a, const Node *b) {
   return a->op == b->op && a->in[0] == b->in[0] && a->in[1] == b->in[1];
 }

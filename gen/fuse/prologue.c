@@ -150,8 +150,8 @@ static bool is_read_at_foot(const Group *reader, const Group *k) {
 // An epilogue, and a row group's domain, read one element at a time, so any expression may be
 // evaluated there if that is cheaper.
 const char *prologue_of_elements(Group *reader, Group *k) {
-  double reads = (double)type_count(&reader->anchor->type);
-  if (reader->tm->fusion->elements)
+  double reads = in_place_computed(reader->graph, reader->anchor);
+  if (reader->tm->fusion->elements && !reader->tm->fusion->maps)
     reads = (double)type_count(reader->tm->fusion->elements(reader));
   if (is_read_at_foot(reader, k)) reads = (double)type_count(&k->nodes[k->nnodes - 1]->type);
   bool pays = gain_inside(reader->graph->c->options.arch, k, reads);
@@ -271,8 +271,8 @@ const char *legal_prologue(const Group *reader, const Group *k) {
   const char *large = legal_size(reader, k);
   if (large) return large;
   if (!fuse_same_call(k, reader)) return "lowering is unfused, and they belong to different layers";
-  // A reshape or permutation of a parameter only changes how it is indexed.
-  if (k->fixed != reader->fixed && !only_moves(k, 1 << MoveReshape | 1 << MovePermute))
+  // A view of a parameter only changes how it is indexed.
+  if (k->fixed != reader->fixed && !only_moves(k, kViews))
     return "one of them is computed once, by init";
   for (int i = 0; i < k->nnodes; i++)
     if (!is_light(k->nodes[i])) return "it is not a map or move";

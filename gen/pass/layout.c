@@ -408,7 +408,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 // Needs: dtypes. Produces Type.order of every value, and copies if dtype or order must change.
 void layout_pass(Compiler *c) {
   bool fused = is_fused(c->graph);
-  if (fused) c->graph = fold_norms(merge_gemms_join(c->graph));
+  if (fused) c->graph = fold_norms(merge_gemms_join(split_columns_order(c->graph)));
   size_t count = (size_t)c->graph->nnodes + 1;
   Layout layout = {.plain = arena_alloc(c->graph->arena, count),
                    .any = arena_alloc(c->graph->arena, count)};
@@ -425,5 +425,6 @@ void layout_pass(Compiler *c) {
   border_place(g);
   g = c->nentries > 1 ? graph_split(g) : g; // copies made here are still shared by entries
   if (c->nentries > 1) share_fixed(g);
+  if (fused) g = gemv_norms(gemv_halves(g));
   c->graph = graph_copy(owns_parameters(g) ? weight_copies_follow(g) : g);
 }

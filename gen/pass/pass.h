@@ -44,8 +44,11 @@ void recompute_pass(Compiler *c);
 void layout_pass(Compiler *c);
 
 // Rewritten graphs.
+Graph *split_columns_order(Graph *g);
 Graph *merge_gemms_join(Graph *g);
 Graph *fold_norms(Graph *g);
+Graph *gemv_halves(Graph *g);
+Graph *gemv_norms(Graph *g);
 Graph *weight_copies_follow(Graph *g);
 Graph *position_tables_make(Graph *g);
 Graph *depthwise_wgrad_make(Graph *g);

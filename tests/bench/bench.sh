@@ -332,9 +332,9 @@ tables() {
   simulator
   modelled
   tests/bench/bench_attention.py
-  tests/bench/bench_training.py plans
+  tests/bench/bench_training.py plans memory
   [ $nvrtc ] && tests/bench/bench_training.py spills
-  tests/bench/bench_training.py tokens cpu
+  tests/bench/bench_training.py tokens cpu learning
   tests/bench/bench_gradients.py
   [ -x build/tests/bench/bench_sim ] && {
     part speed

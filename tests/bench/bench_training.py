@@ -2,11 +2,11 @@
 """bench_training.py [--quick] [PART...]: the figures of whole steps of training, as Markdown
 tables.
 
-bench.sh puts them into README.md and tests/bench/README.md. Parts: plans tokens spills cpu; none
-named: all. --quick: small sizes, for tests. Nothing here gates anything. Needs no GPU: figures are
-planned, modelled for an H200, or of machine code that NVRTC makes.
+bench.sh puts them into README.md and tests/bench/README.md. Parts: plans memory tokens spills cpu
+learning; none named: all. --quick: small sizes, for tests. Nothing here gates anything. Needs no GPU: figures are
+planned, modelled for an H200, of machine code that NVRTC makes, or what tests of training measure.
 """
-import json, subprocess, sys, tempfile, time
+import json, os, subprocess, sys, tempfile, time
 
 from place import part
 
@@ -42,17 +42,18 @@ def arguments(model, dtype, settings):
             *(["--set", *settings] if settings else [])]
 
 
-def plan(model, dtype, settings, lowering):
+def plan(model, dtype, settings, lowering, options=()):
     """Launches, planned bytes and the arena of the entry train."""
     made = json.loads(nngen("show", *arguments(model, dtype, settings), "--lowering",
-                            lowering, "--plan"))
+                            lowering, "--plan", *options))
     steps = next(e for e in made["entries"] if e["name"] == "train")["steps"]
     kernels = [made["kernels"][s["kernel"]] for s in steps if s["kind"] == "launch"]
     return kernels, sum(k["bytes_read"] + k["bytes_written"] for k in kernels), made
 
 
-def modelled(model, dtype, settings, names):
-    costs = json.loads(nngen("show", *arguments(model, dtype, settings), "--costs", "--json"))
+def modelled(model, dtype, settings, names, options=()):
+    costs = json.loads(nngen("show", *arguments(model, dtype, settings), "--costs", "--json",
+                             *options))
     mine = [k for k in costs["kernels"] if k["name"] in names]
     return sum(k["modelled_us"] for k in mine) / 1e3, sum(k["floor_us"] for k in mine) / 1e3
 
@@ -72,6 +73,64 @@ def plans(steps):
             print(f"| {title} | {dtype} | {len(kernels)} | {len(single)} | {moved / 1e9:.2f} | "
                   f"{once / 1e9:.2f} | {once / moved:.2f}x | {made['arena_bytes'] / 1e6:.0f} | "
                   f"{made['arena_bytes'] / made['arena_bound']:.3f} | {ms:.2f} | {floor:.2f} |")
+
+
+def memory(steps):
+    """The arena of a step under a limit of half of it, and the operations that this adds."""
+    part("steps_memory")
+    print("Training steps whose values between kernels may take half their memory (`--memory`):\n")
+    print("| step | precision | arena MB | with half of it | operations | modelled ms | "
+          "with half of it |")
+    print("|---|---|---|---|---|---|---|")
+    for title, model, settings, dtype in ((*step[:3], d) for step in steps[:2] for d in step[3]):
+        kernels, _, made = plan(model, dtype, settings, "fused")
+        ms, _ = modelled(model, dtype, settings, {k["name"] for k in kernels})
+        limit = ("--memory", str(made["arena_bytes"] // 2))
+        try:
+            again, _, half = plan(model, dtype, settings, "fused", limit)
+        except SystemExit: # the least that recomputation reaches is more
+            print(f"| {title} | {dtype} | {made['arena_bytes'] / 1e6:.2g} | not reached | | "
+                  f"{ms:.2f} | |")
+            continue
+        slower, _ = modelled(model, dtype, settings, {k["name"] for k in again}, limit)
+        flops = sum(k["flops"] for k in again) / sum(k["flops"] for k in kernels)
+        print(f"| {title} | {dtype} | {made['arena_bytes'] / 1e6:.0f} | "
+              f"{half['arena_bytes'] / 1e6:.0f} | {flops:.2f}x | {ms:.2f} | {slower:.2f} |")
+
+
+def measured_by(test, **settings):
+    """The lines of figures that a test writes which passes, as words."""
+    with tempfile.NamedTemporaryFile("r") as figures:
+        done = subprocess.run(["bash", f"tests/train/{test}"], capture_output=True, text=True,
+                              env={**os.environ, "NNGEN_FIGURES": figures.name,
+                                   "NNGEN_TEST_LONG": "1", "NNGEN_TEST_TURN": "all", **settings})
+        failed = [line for line in done.stdout.splitlines() if line.startswith("not ok")]
+        if failed or done.returncode:
+            sys.exit(f"{test}: " + "; ".join(failed or [done.stderr]))
+        return [line.rstrip("\n").split("\t") for line in figures]
+
+
+def learning(steps):
+    """Losses beside PyTorch's, of one batch that is overfitted, and of runs that are killed."""
+    kills = {} if steps is QUICK else {"NNGEN_TEST_KILLS": "100"}
+    figures = measured_by("test_accuracy.sh") + measured_by("test_resume.sh", **kills)
+    part("beside_pytorch")
+    print("A small ResNet-18 compared with PyTorch in double precision, from the same weights and "
+          "batches:\n")
+    print("| precision | pictures | steps | max. relative error of the loss | of all weights after "
+          "the last step |\n|---|---|---|---|---|")
+    for _, precision, size, count, loss, weights in (f for f in figures if f[0] == "beside"):
+        name = f"`{precision}`" if precision.startswith("-") else precision
+        print(f"| {name} | {size} | {count} | {loss} | {weights} |")
+    part("overfitted")
+    print("One batch, overfitted on libcusim (target: a loss below 0.01):\n")
+    print("| model | steps | loss |\n|---|---|---|")
+    for _, model, loss, count in (f for f in figures if f[0] == "overfitted"):
+        print(f"| `{model}.lua` | {count} | {float(loss):.4f} |")
+    part("killed")
+    _, killed, runs = next(f for f in figures if f[0] == "killed")
+    print(f"{runs} training runs were killed (`kill -9`) {killed} times at random moments and "
+          "resumed; each ended bit-identical to an uninterrupted run.")
 
 
 def tokens(steps):
@@ -168,10 +227,11 @@ def on_cpu(steps):
 def main():
     words = sys.argv[1:]
     steps = QUICK if "--quick" in words else STEPS
-    parts = [w for w in words if w != "--quick"] or ["plans", "tokens", "spills", "cpu"]
-    for part in parts:
-        {"plans": plans, "tokens": tokens, "spills": spills,
-         "cpu": on_cpu}[part](steps)
+    parts = [w for w in words if w != "--quick"] or [
+        "plans", "memory", "tokens", "spills", "cpu", "learning"]
+    for name in parts:
+        {"plans": plans, "memory": memory, "tokens": tokens, "spills": spills, "cpu": on_cpu,
+         "learning": learning}[name](steps)
 
 
 if __name__ == "__main__":

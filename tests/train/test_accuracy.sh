@@ -9,6 +9,8 @@ learns() {
   local model=$1 most=$2; shift 2
   build/nngen train models/$model.lua --quiet --out-dir "$work/$model" \
     --save-every 1000 "$@" >"$work/said" || { cat "$work/said"; return 1; }
+  [ "$most" = 0.01 ] && figure overfitted $model "$(python3 tests/train/reference.py log "$work/$model/log.jsonl" loss)" \
+    "$(grep -c '"loss"' "$work/$model/log.jsonl")"
   python3 -c "
 import json, sys
 losses = [step['loss'] for step in map(json.loads, open('$work/$model/log.jsonl'))
@@ -50,8 +52,13 @@ else skip "real digits" "scikit-learn is not installed"; fi
 # in its fp32 a rounding that turns one ReLU the other way moves losses by more than the gate.
 # In 16 bits pictures of 16x16 stay eight times as near as 8x8, which take a sixth of the time: four
 # steps are within 0.008 of each loss, of three seeds, and 0.025 away at a rate that is a tenth off.
-beside() { # beside SIZE STEPS RATE LOSSES WEIGHTS OPTIONS...: how far they may be from PyTorch's
-  local size=$1 steps=$2 rate=$3 losses=$4 weights=$5 resnet=; shift 5
+# beside SIZE STEPS RATE LOSSES WEIGHTS OPTIONS...: how far they may be from PyTorch's. SIZE/LARGER,
+# STEPS/MORE: where figures are wanted (`make bench`). In 50 steps of 8x8 in fp32 a rounding turns a
+# ReLU, which moves losses by 2e-4; of 16x16, where each counts less, none does.
+beside() {
+  local size=${1%/*} steps=${2%/*} rate=$3 losses=$4 weights=$5 resnet= got
+  [ "${NNGEN_FIGURES:-}" ] && size=${1#*/} steps=${2#*/}
+  shift 5
   python3 tests/train/data.py "$work/$size" 16 1 10 $size 3
   resnet="--data $work/$size --batch 16 --set width=4 size=$size augment=false \
     --schedule constant --warmup 0"
@@ -62,13 +69,18 @@ beside() { # beside SIZE STEPS RATE LOSSES WEIGHTS OPTIONS...: how far they may 
   $python tests/train/torch_resnet.py "$work/$size" \
     "$work/begin/resnet18_final_weights.safetensors" \
     "$work/end/resnet18_final_weights.safetensors" "$work/end/log.jsonl" $rate $losses $weights \
-    $steps
+    $steps | tee "$work/apart"
+  got=${PIPESTATUS[0]}
+  figure beside "${*:-fp32}" "${size}x$size" $steps $(sed -n \
+    's/.*losses within \([^,]*\), weights within \([^,]*\),.*/\1 \2/p' "$work/apart")
+  return $got
 }
 if ! long; then :
 elif python_with torch; then
-  ok "30 steps of a ResNet in fp32 beside PyTorch in double precision" beside 8 30 0.003 1e-4 1e-3
-  few 1/2 amp && ok "4 steps in fp16, with a scaled loss, beside PyTorch" beside 16 4 0.01 0.02 \
+  ok "30 steps of a ResNet in fp32 beside PyTorch in double precision" \
+    beside 8/16 30/50 0.003 1e-4 1e-3
+  few 1/2 amp && ok "4 steps in fp16, with a scaled loss, beside PyTorch" beside 16 4/6 0.01 0.02 \
     0.02 --amp fp16
-  few 1/2 amp && ok "3 steps in bf16 beside PyTorch" beside 16 3 0.01 0.02 0.02 --amp bf16
+  few 1/2 amp && ok "3 steps in bf16 beside PyTorch" beside 16 3/6 0.01 0.02 0.02 --amp bf16
 else skip "steps of a ResNet beside PyTorch" "PyTorch is not installed"; fi
 tap_done

@@ -111,7 +111,7 @@ ok "averages that are begun" refused "has no 'ema." -- --ema 0.9
 # killed TIMES: so often, at random moments, each time going on (or beginning anew, before there is a
 # checkpoint). A run that ends in between is compared, and another begins.
 killed() {
-  local resume tries kills=0 ms got at=$work/killed
+  local resume tries kills=0 runs=0 ms got at=$work/killed
   while [ $kills -lt $1 ]; do
     rm -rf "$at"
     for ((tries = 0;; tries++)); do # later each time: a busy machine takes long to begin
@@ -129,7 +129,9 @@ killed() {
     done 2>/dev/null
     [ -e "$at/tiny_final_weights.safetensors" ] || { cat "$at.err"; return 1; }
     same_run "$work/whole" "$at" || return
+    runs=$((runs + 1))
   done
+  figure killed $kills $runs
   echo "$kills kills"
 }
 RANDOM=${NNGEN_SEED:-7}

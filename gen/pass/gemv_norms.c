@@ -1,0 +1,154 @@
+// gemv_norms.c: a matrix-vector product that is scaled by a statistic of the vector itself, as
+// after fold_norms.c: r (x w), r = rsqrt(mean of squares of x). The statistic needs a kernel of its
+// own between the one that computes x and the product, which waits for it. Here each row of the
+// product, which reads x anyway, reduces the statistic again, in one kernel with the product.
+#include "pass.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { kMostSteps = 8 }; // maps between a reduction and the scale
+
+typedef struct Scale { // of a map: what it multiplies a product's rows by
+  int input;           // of the map
+  Node *statistic;     // the reduction of the vector
+  Node *products;      // the elements that the product adds up
+  Node *vector;        // as these read it
+} Scale;
+
+// The reduction from whose result maps and numbers compute n, a single number; else NULL.
+static Node *reduced_for(Node *n) {
+  for (int step = 0; step < kMostSteps && type_count(&n->type) == 1; step++) {
+    if (n->op->cls == OpReduce) return n;
+    Node *next = NULL;
+    for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
+      if (node_is_literal(n->in[i])) continue;
+      if (next && next != n->in[i]) return NULL;
+      next = n->in[i];
+    }
+    if (!next) return NULL;
+    n = next;
+  }
+  return NULL;
+}
+
+// The products of a matrix and a vector whose sum n is, or of which maps of its shape compute it.
+static Node *products_for(const Node *n) {
+  for (int step = 0; step < kMostSteps; step++) {
+    const Node *next = NULL;
+    if (n->op->cls == OpReduce) {
+      Node *in = n->in[0];
+      bool pair = n->op->flags & FlagAdd && in->op->cls == OpMap && in->op->flags & FlagMul;
+      return pair && in->nin == 2 && in->uses == 1 ? in : NULL;
+    }
+    for (int i = 0; n->op->cls == OpMap && i < n->nin && !next; i++)
+      if (type_same_shape(&n->in[i]->type, &n->type)) next = n->in[i];
+    if (!next) return NULL;
+    n = next;
+  }
+  return NULL;
+}
+
+// Does `statistic` reduce the vector that `seen` is, or its squares, whole?
+static bool is_of(const Node *statistic, const Node *seen) {
+  const Node *of = statistic->in[0], *x = node_is_move(seen, MovePermute) ? seen->in[0] : seen;
+  bool squares = of->op->cls == OpMap && of->nin == 2 && of->in[0] == x && of->in[1] == x;
+  return (of == x || squares) && type_count(&x->type) == type_count(&of->type);
+}
+
+// What gemv.c's kernel does with an element of the matrix, and what else it would do.
+static bool pays(const Arch *arch, const Node *matrix, double work) {
+  enum { kIssue = 8, kKernel = 2 }; // operations per element; launches that a small kernel costs
+  double count = (double)type_count(&matrix->type);
+  double read = gain_dram(arch, (double)type_bytes(&matrix->type)) / gain_compute(arch, count);
+  double before = pow(pow(read, 4) + pow(kIssue, 4), 0.25);
+  double after = pow(pow(read, 4) + pow(kIssue + work, 4), 0.25);
+  return gain_compute(arch, count) * (after - before) < kKernel * arch->launch_gap;
+}
+
+static bool find_scale(const Arch *arch, const Node *n, Scale *s) {
+  if (n->op->cls != OpMap || n->nin != 2 || !(n->op->flags & (FlagMul | FlagDiv))) return false;
+  for (int i = 0; i < 2; i++) {
+    Node *scaled = n->in[1 - i];
+    if (!type_same_shape(&scaled->type, &n->type) || type_count(&n->type) == 1) continue;
+    Node *statistic = reduced_for(n->in[i]), *products = products_for(scaled);
+    if (!statistic || !products || statistic->fixed) continue;
+    int vector = products->in[0]->fixed;
+    Node *matrix = products->in[1 - vector], *seen = products->in[vector];
+    bool whole = matrix->fixed && type_count(&matrix->type) == type_count(&products->type) &&
+                 type_count(&seen->type) < type_count(&matrix->type);
+    double work = statistic->op->flops + (statistic->in[0] != seen ? 1 : 0);
+    if (!whole || !is_of(statistic, seen) || !pays(arch, matrix, work)) continue;
+    *s = (Scale){i, statistic, products, seen};
+    return true;
+  }
+  return false;
+}
+
+// ---- the new graph ------------------------------------------------------------------------------
+
+static Node *make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like,
+                  const Type *order) {
+  Node *n = graph_add(to, op, nin, in, attr, (Node *)like);
+  shape_infer(to->c, n);
+  n->type.dtype = DtF32;
+  memcpy(n->type.order, order->order, sizeof n->type.order);
+  n->written = NULL;
+  return n;
+}
+
+// Does the vector have dimension d of the elements?
+static bool runs_along(const Node *vector, const Type *elements, int d) {
+  int at = d + vector->type.rank - elements->rank;
+  return at >= 0 && vector->type.dim[at] > 1;
+}
+
+// The vector, once for each row of the product. (A choice between equal values is no instruction.)
+static Node *repeated(Graph *to, Node *vector, const Type *elements, const Node *like) {
+  Type once = *elements;
+  for (int d = 0; d < once.rank; d++)
+    if (runs_along(vector, elements, d)) once.dim[d] = 1;
+  Node *each = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){.value = 1}, (Node *)like);
+  each->type = type_make(DtBool, once.rank, once.dim);
+  Node *in[3] = {each, vector, vector};
+  return make(to, op_need(to->c, "where"), 3, in, NULL, like, elements);
+}
+
+// n, a node of the old graph computed from the statistic, from that of each row.
+static Node *again(Graph *to, Node *n, const Scale *s, const Type *elements) {
+  Node *in[MaxInputs];
+  if (n == s->statistic) {
+    in[0] = in[1] = repeated(to, s->vector->subst, elements, n);
+    const Node *of = n->in[0];
+    if (of->op->cls == OpMap && of->nin == 2 && of->in[0] == of->in[1] && of != s->vector)
+      in[0] = make(to, of->op, 2, in, &of->attr, of, elements);
+    Attr along = n->attr;
+    along.axes = 0;
+    for (int d = 0; d < elements->rank; d++)
+      if (runs_along(s->vector, elements, d)) along.axes |= 1ll << d;
+    return make(to, n->op, 1, in, &along, n, elements);
+  }
+  for (int i = 0; i < n->nin; i++)
+    in[i] = node_is_literal(n->in[i]) ? n->in[i]->subst : again(to, n->in[i], s, elements);
+  return make(to, n->op, n->nin, in, &n->attr, n, elements);
+}
+
+static Node *rewrite(Graph *to, Node *node, Node **in) {
+  const Scale *scale = to->scratch, *s = &scale[node->id];
+  if (s->statistic) in[s->input] = again(to, node->in[s->input], s, &s->products->type);
+  Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
+  same->type = node->type;
+  return same;
+}
+
+Graph *gemv_norms(Graph *g) {
+  graph_count_uses(g);
+  Scale *scale = arena_alloc(g->arena, sizeof *scale * ((size_t)g->nnodes + 1));
+  bool found = false;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->uses && find_scale(g->c->options.arch, g->nodes[i], &scale[i])) found = true;
+  if (!found) return g;
+  g = graph_rebuild(g, rewrite, scale);
+  g->scratch = NULL;
+  return g;
+}
