@@ -6,7 +6,8 @@
 set -u
 export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && echo 2400 ||
   echo 600)}
-# Which of like cases the long run takes (`few` in tap.sh): others after each commit.
+# Which of like cases the long run takes (`few` in tap.sh), and which quarter of the programs does
+# only what it does in the short run: others after each commit.
 export NNGEN_TEST_TURN=${NNGEN_TEST_TURN:-$([ "${NNGEN_TEST_LONG:-}" ] &&
   git log -1 --format=%ct 2>/dev/null || echo 0)}
 export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} # the device of every test
@@ -26,15 +27,16 @@ for name in c++ g++ clang++; do ln -sf "$PWD/tests/cxx_cached.sh" "$cxx/bin/$nam
 out=$(mktemp -d) || exit 4
 trap 'rm -rf "$out"' EXIT
 one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as a failed test
-  local log=$2/$3
+  local log=$2/$3 as=(env) form=
+  [ "${NNGEN_TEST_LONG:-}" ] && [ $NNGEN_TEST_TURN != all ] &&
+    [ $((($3 + NNGEN_TEST_TURN) % 4)) = 0 ] && as=(env -u NNGEN_TEST_LONG) form=", as in the short run"
   local TIMEFORMAT='%3R %3U %3S' rc wall user sys path=$PATH level=$optimize
   if [[ "$1" =~ (sim|prim)/test_ ]]; then
     path=$cxx/bin:$PATH level=$([ "${NNGEN_TEST_LONG:-}" ] || echo g)
   fi
   {
-    time PATH=$path NNGEN_SIM_OPTIMIZE=$level CMOCKA_MESSAGE_OUTPUT=TAP timeout "$NNGEN_TEST_TIMEOUT" \
-      "$1" >"$log.tap" 2>"$log.err" \
-      </dev/null
+    time "${as[@]}" PATH=$path NNGEN_SIM_OPTIMIZE=$level CMOCKA_MESSAGE_OUTPUT=TAP \
+      timeout "$NNGEN_TEST_TIMEOUT" "$1" >"$log.tap" 2>"$log.err" </dev/null
     rc=$?
   } 2>"$log.time"
   read -r wall user sys <"$log.time"
@@ -51,8 +53,8 @@ one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as 
   s=$(grep -cE '^ok\b.*# *SKIP' "$log.tap"); o=$(grep -cE '^ok\b' "$log.tap")
   f=$(grep -cE '^not ok\b' "$log.tap")
   {
-    printf '%-44s %4d ok %3d skipped %3d failed %6.1f s, %6.1f s of processors\n' "$1" \
-      $((o - s)) "$s" "$f" "$wall" "$(awk "BEGIN { print $user + $sys }")"
+    printf '%-44s %4d ok %3d skipped %3d failed %6.1f s, %6.1f s of processors%s\n' "$1" \
+      $((o - s)) "$s" "$f" "$wall" "$(awk "BEGIN { print $user + $sys }")" "$form"
     grep -E '^ok\b.*# *SKIP' "$log.tap" | sed 's/^/    /'
     if [ "$f" != 0 ]; then
       grep -vE '^ok\b' "$log.tap" | sed 's/^/    /' | head -120

@@ -59,9 +59,21 @@ static bool is_read(const Group *k) {
   return false;
 }
 
+// Would sharing a launch cost more than it saves, as k alone writes one position of a state, but
+// with other parts all of it?
+static bool writes_less_alone(const Group *k) {
+  const Arch *arch = k->graph->c->options.arch;
+  double seconds = 0; // of copying the states
+  for (int i = 0; i < k->nnodes; i++)
+    if (in_place_steps(k->graph, k->nodes[i]))
+      seconds += gain_of_copy(arch, &k->nodes[i]->type) - arch->launch_gap;
+  return seconds > arch->launch_gap;
+}
+
 // Recomputed values are produced next to their reader and share no launch.
 static bool is_map(const Group *k, int entry) {
   if (!k->nnodes || !k->tm->fusion->maps || k->fixed || k->nparts || k->anchor->again) return false;
+  if (writes_less_alone(k)) return false;
   return k->anchor->entry == entry && type_count(&k->anchor->type); // without elements: no launch
 }
 

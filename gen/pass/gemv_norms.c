@@ -16,9 +16,12 @@ typedef struct Scale { // of a map: what it multiplies a product's rows by
   Node *vector;        // as these read it
 } Scale;
 
-// The reduction from whose result maps and numbers compute n, a single number; else NULL.
+// The reduction from whose result maps and numbers compute n, a single number that nothing else
+// needs; else NULL.
 static Node *reduced_for(Node *n) {
-  for (int step = 0; step < kMostSteps && type_count(&n->type) == 1; step++) {
+  for (int step = 0; step < kMostSteps; step++) {
+    if (type_count(&n->type) != 1 || !dtype_is_float(n->type.dtype)) return NULL;
+    if (step > 0 && n->uses > 1) return NULL;
     if (n->op->cls == OpReduce) return n;
     Node *next = NULL;
     for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
@@ -56,14 +59,15 @@ static bool is_of(const Node *statistic, const Node *seen) {
   return (of == x || squares) && type_count(&x->type) == type_count(&of->type);
 }
 
-// What gemv.c's kernel does with an element of the matrix, and what else it would do.
+// Is `work` more operations per element of the matrix, beside what gemv.c's kernel does with it and
+// while memory is read, cheaper than a launch? (The kernel saved takes about two.)
 static bool pays(const Arch *arch, const Node *matrix, double work) {
-  enum { kIssue = 8, kKernel = 2 }; // operations per element; launches that a small kernel costs
+  enum { kIssue = 8 }; // operations per element
   double count = (double)type_count(&matrix->type);
   double read = gain_dram(arch, (double)type_bytes(&matrix->type)) / gain_compute(arch, count);
   double before = pow(pow(read, 4) + pow(kIssue, 4), 0.25);
   double after = pow(pow(read, 4) + pow(kIssue + work, 4), 0.25);
-  return gain_compute(arch, count) * (after - before) < kKernel * arch->launch_gap;
+  return gain_compute(arch, count) * (after - before) < arch->launch_gap;
 }
 
 static bool find_scale(const Arch *arch, const Node *n, Scale *s) {
@@ -77,8 +81,8 @@ static bool find_scale(const Arch *arch, const Node *n, Scale *s) {
     Node *matrix = products->in[1 - vector], *seen = products->in[vector];
     bool whole = matrix->fixed && type_count(&matrix->type) == type_count(&products->type) &&
                  type_count(&seen->type) < type_count(&matrix->type);
-    double work = statistic->op->flops + (statistic->in[0] != seen ? 1 : 0);
-    if (!whole || !is_of(statistic, seen) || !pays(arch, matrix, work)) continue;
+    // A square is multiplied and added at once.
+    if (!whole || !is_of(statistic, seen) || !pays(arch, matrix, statistic->op->flops)) continue;
     *s = (Scale){i, statistic, products, seen};
     return true;
   }
@@ -143,10 +147,20 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 
 Graph *gemv_norms(Graph *g) {
   graph_count_uses(g);
-  Scale *scale = arena_alloc(g->arena, sizeof *scale * ((size_t)g->nnodes + 1));
+  size_t count = (size_t)g->nnodes + 1;
+  Scale *scale = arena_alloc(g->arena, sizeof *scale * count);
+  int *scales = arena_alloc(g->arena, sizeof *scales * count); // products, by id of the number
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (n->uses && find_scale(g->c->options.arch, n, &scale[i]))
+      scales[n->in[scale[i].input]->id]++;
+  }
   bool found = false;
-  for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i]->uses && find_scale(g->c->options.arch, g->nodes[i], &scale[i])) found = true;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *number = scale[i].statistic ? g->nodes[i]->in[scale[i].input] : NULL;
+    if (number && scales[number->id] < number->uses) scale[i] = (Scale){0}; // its kernel remains
+    found = found || scale[i].statistic;
+  }
   if (!found) return g;
   g = graph_rebuild(g, rewrite, scale);
   g->scratch = NULL;
