@@ -5,6 +5,7 @@
 // layer, then read it in place.
 #include "fuse.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool leaves_model(const Graph *g, const Node *n) {
@@ -176,11 +177,23 @@ static bool is_for_bundle(const Node *concat) {
   return several;
 }
 
+static bool depends_on(const Graph *g, const Node *n, const Node *source) {
+  bool *made_of = base_alloc((size_t)g->nnodes, sizeof *made_of);
+  made_of[source->id] = true;
+  for (int i = source->id + 1; i <= n->id; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++)
+      made_of[i] = made_of[i] || made_of[g->nodes[i]->in[j]->id];
+  bool found = made_of[n->id];
+  free(made_of);
+  return found;
+}
+
 // Is the concat one position of a state, of which the kernel that writes it can compute the parts?
 static bool is_for_step(const Graph *g, const Node *concat) {
   int count;
   Node **readers = fuse_readers(g, concat, &count);
   bool found = count == 1 && concat->uses == 1 && in_place_steps(g, readers[0]);
+  if (found && depends_on(g, concat, readers[0]->in[2])) return false; // written in place by none
   for (int i = 0; found && i < concat->nin; i++) {
     const Node *n = concat->in[i];
     found = n->uses == 1 && n->group && n->group->tm->fusion->maps && !n->fixed;

@@ -271,8 +271,10 @@ const char *legal_prologue(const Group *reader, const Group *k) {
   const char *large = legal_size(reader, k);
   if (large) return large;
   if (!fuse_same_call(k, reader)) return "lowering is unfused, and they belong to different layers";
-  // A view of a parameter only changes how it is indexed.
-  if (k->fixed != reader->fixed && !only_moves(k, kViews))
+  // A view of a parameter only changes how it is indexed. A slice is copied by init if nothing else
+  // of the parameter is read, which then need not be kept.
+  unsigned slices = prec_unmoved(k->nodes[0])->uses > 1 ? 1 << MoveSlice : 0;
+  if (k->fixed != reader->fixed && !only_moves(k, 1 << MoveReshape | 1 << MovePermute | slices))
     return "one of them is computed once, by init";
   for (int i = 0; i < k->nnodes; i++)
     if (!is_light(k->nodes[i])) return "it is not a map or move";

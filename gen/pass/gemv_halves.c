@@ -10,7 +10,7 @@ enum { kMostHalves = 4 };
 
 typedef struct Halves { // by node id
   const Node **end;     // the map that everything computed from it, by maps of its shape, leads to
-  bool *whole;          // read by something else than slices, or an output
+  bool *uncut;          // read by something else than slices, or an output
   Node **product;       // the sum of products whose result it is, or a map of that; else NULL
   bool *half;           // it becomes a product with a slice of the matrix
 } Halves;
@@ -50,12 +50,12 @@ static bool is_cut(const Node *n) {
   return n->type.dim[t->rank - 1] < t->dim[t->rank - 1];
 }
 
-// Sets end and whole, of the last node first.
+// Sets end and uncut, of the last node first.
 static void find_ends(const Graph *g, const Halves *h) {
   bool *stops = arena_alloc(g->arena, (size_t)g->nnodes + 1); // its readers lead to several
   for (int i = 0; i < g->noutputs; i++) stops[g->outputs[i].node->id] = true;
   for (int i = 0; i < g->nupdates; i++) stops[g->updates[i].value->id] = true;
-  memcpy(h->whole, stops, (size_t)g->nnodes);
+  memcpy(h->uncut, stops, (size_t)g->nnodes);
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
     if (!n->uses) continue;
@@ -65,7 +65,7 @@ static void find_ends(const Graph *g, const Halves *h) {
       bool map = n->op->cls == OpMap && type_same_shape(&in->type, &n->type);
       stops[in->id] = stops[in->id] || !map || (*end && *end != h->end[i]);
       if (!*end) *end = h->end[i];
-      h->whole[in->id] = h->whole[in->id] || !is_cut(n);
+      h->uncut[in->id] = h->uncut[in->id] || !is_cut(n);
     }
   }
 }
@@ -111,6 +111,13 @@ static Node *like(Graph *to, Node **in, Node *n) {
   return made;
 }
 
+// Moves of the matrix for a single reader, as shared ones would be a kernel of init.
+static Node *own_view(Graph *to, Node *n) {
+  if (n->op->cls != OpMove || n->nin != 1) return n->subst;
+  Node *in = own_view(to, n->in[0]);
+  return like(to, &in, n);
+}
+
 // The same as n, a node of the old graph, but of the matrix's columns that `cut` takes.
 static Node *columns_of(Graph *to, Node *n, const Node *cut) {
   Node *in[MaxInputs];
@@ -120,7 +127,7 @@ static Node *columns_of(Graph *to, Node *n, const Node *cut) {
     bool columns = last >= 0 && from->type.dim[last] == n->type.dim[n->type.rank - 1];
     in[i] = from->subst;
     if (n->op->cls == OpReduce) {
-      Node *of[2] = {part_of(to, from->in[0]->subst, cut, from->in[0]->type.rank - 1),
+      Node *of[2] = {part_of(to, own_view(to, from->in[0]), cut, from->in[0]->type.rank - 1),
                      from->in[1]->subst};
       in[i] = like(to, of, from);
     } else if (type_same_shape(&from->type, &n->type)) {
@@ -149,14 +156,14 @@ Graph *gemv_halves(Graph *g) {
   graph_count_uses(g);
   size_t count = (size_t)g->nnodes + 1;
   Halves h = {.end = arena_alloc(g->arena, sizeof *h.end * count),
-              .whole = arena_alloc(g->arena, count),
+              .uncut = arena_alloc(g->arena, count),
               .product = arena_alloc(g->arena, sizeof *h.product * count),
               .half = arena_alloc(g->arena, count)};
   find_ends(g, &h);
   bool found = false;
   for (int i = 0; i < g->nnodes; i++) {
     h.product[i] = g->nodes[i]->uses ? product_of(&h, g->nodes[i]) : NULL;
-    if (h.product[i] && !h.whole[i]) find_halves(g, &h, g->nodes[i]);
+    if (h.product[i] && !h.uncut[i]) find_halves(g, &h, g->nodes[i]);
   }
   for (int i = 0; i < g->nnodes; i++) found = found || h.half[i];
   if (!found) return g;

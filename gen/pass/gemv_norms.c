@@ -9,11 +9,11 @@
 
 enum { kMostSteps = 8 }; // maps between a reduction and the scale
 
-typedef struct Scale { // of a map: what it multiplies a product's rows by
-  int input;           // of the map
-  Node *statistic;     // the reduction of the vector
-  Node *products;      // the elements that the product adds up
-  Node *vector;        // as these read it
+typedef struct Scale {  // of a map: what it multiplies a product's rows by
+  int input;            // of the map
+  Node *statistic;      // the reduction of the vector
+  const Node *products; // the elements that the product adds up
+  Node *vector;         // as these read it
 } Scale;
 
 // The reduction from whose result maps and numbers compute n, a single number that nothing else
@@ -35,14 +35,14 @@ static Node *reduced_for(Node *n) {
   return NULL;
 }
 
-// The products of a matrix and a vector whose sum n is, or of which maps of its shape compute it.
-static Node *products_for(const Node *n) {
+// The sum of products that n is, or of which maps of its shape compute it; else NULL.
+static const Node *sum_for(const Node *n) {
   for (int step = 0; step < kMostSteps; step++) {
     const Node *next = NULL;
     if (n->op->cls == OpReduce) {
-      Node *in = n->in[0];
+      const Node *in = n->in[0];
       bool pair = n->op->flags & FlagAdd && in->op->cls == OpMap && in->op->flags & FlagMul;
-      return pair && in->nin == 2 && in->uses == 1 ? in : NULL;
+      return pair && in->nin == 2 && in->uses == 1 ? n : NULL;
     }
     for (int i = 0; n->op->cls == OpMap && i < n->nin && !next; i++)
       if (type_same_shape(&n->in[i]->type, &n->type)) next = n->in[i];
@@ -52,17 +52,39 @@ static Node *products_for(const Node *n) {
   return NULL;
 }
 
-// Does `statistic` reduce the vector that `seen` is, or its squares, whole?
+// Does `statistic` reduce the vector that `seen` is, or a map of it with itself such as its
+// squares, whole?
 static bool is_of(const Node *statistic, const Node *seen) {
   const Node *of = statistic->in[0], *x = node_is_move(seen, MovePermute) ? seen->in[0] : seen;
   bool squares = of->op->cls == OpMap && of->nin == 2 && of->in[0] == x && of->in[1] == x;
   return (of == x || squares) && type_count(&x->type) == type_count(&of->type);
 }
 
-// Is `work` more operations per element of the matrix, beside what gemv.c's kernel does with it and
-// while memory is read, cheaper than a launch? (The kernel saved takes about two.)
+// Does the vector have dimension d of the elements?
+static bool runs_along(const Node *vector, const Type *elements, int d) {
+  int at = d + vector->type.rank - elements->rank;
+  return at >= 0 && vector->type.dim[at] > 1;
+}
+
+static int64_t axes_of(const Node *vector, const Type *elements) {
+  int64_t axes = 0;
+  for (int d = 0; d < elements->rank; d++)
+    if (runs_along(vector, elements, d)) axes |= 1ll << d;
+  return axes;
+}
+
+// Are the products summed along the vector, whose elements are neighbours, as in a row of a matrix?
+static bool are_rows(const Node *sum, const Node *vector) {
+  const Type *elements = &sum->in[0]->type;
+  int64_t axes = axes_of(vector, elements);
+  return sum->attr.axes == axes && type_axes_innermost(elements, axes);
+}
+
+// Are `work` more operations per element of the matrix, beside what gemv.c's kernel does with it
+// and while memory is read, cheaper than a launch? Bounds overlap as in sched/sched_cost.c. (The
+// kernel that is saved takes about two launches.)
 static bool pays(const Arch *arch, const Node *matrix, double work) {
-  enum { kIssue = 8 }; // operations per element
+  enum { kIssue = 8 }; // operations per element of that kernel: an estimate
   double count = (double)type_count(&matrix->type);
   double read = gain_dram(arch, (double)type_bytes(&matrix->type)) / gain_compute(arch, count);
   double before = pow(pow(read, 4) + pow(kIssue, 4), 0.25);
@@ -75,14 +97,16 @@ static bool find_scale(const Arch *arch, const Node *n, Scale *s) {
   for (int i = 0; i < 2; i++) {
     Node *scaled = n->in[1 - i];
     if (!type_same_shape(&scaled->type, &n->type) || type_count(&n->type) == 1) continue;
-    Node *statistic = reduced_for(n->in[i]), *products = products_for(scaled);
+    Node *statistic = reduced_for(n->in[i]);
+    const Node *sum = sum_for(scaled), *products = sum ? sum->in[0] : NULL;
     if (!statistic || !products || statistic->fixed) continue;
     int vector = products->in[0]->fixed;
     Node *matrix = products->in[1 - vector], *seen = products->in[vector];
     bool whole = matrix->fixed && type_count(&matrix->type) == type_count(&products->type) &&
                  type_count(&seen->type) < type_count(&matrix->type);
+    if (!whole || !are_rows(sum, seen)) continue;
     // A square is multiplied and added at once.
-    if (!whole || !is_of(statistic, seen) || !pays(arch, matrix, statistic->op->flops)) continue;
+    if (!is_of(statistic, seen) || !pays(arch, matrix, statistic->op->flops)) continue;
     *s = (Scale){i, statistic, products, seen};
     return true;
   }
@@ -99,12 +123,6 @@ static Node *make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr,
   memcpy(n->type.order, order->order, sizeof n->type.order);
   n->written = NULL;
   return n;
-}
-
-// Does the vector have dimension d of the elements?
-static bool runs_along(const Node *vector, const Type *elements, int d) {
-  int at = d + vector->type.rank - elements->rank;
-  return at >= 0 && vector->type.dim[at] > 1;
 }
 
 // The vector, once for each row of the product. (A choice between equal values is no instruction.)
@@ -127,9 +145,7 @@ static Node *again(Graph *to, Node *n, const Scale *s, const Type *elements) {
     if (of->op->cls == OpMap && of->nin == 2 && of->in[0] == of->in[1] && of != s->vector)
       in[0] = make(to, of->op, 2, in, &of->attr, of, elements);
     Attr along = n->attr;
-    along.axes = 0;
-    for (int d = 0; d < elements->rank; d++)
-      if (runs_along(s->vector, elements, d)) along.axes |= 1ll << d;
+    along.axes = axes_of(s->vector, elements);
     return make(to, n->op, 1, in, &along, n, elements);
   }
   for (int i = 0; i < n->nin; i++)

@@ -1,6 +1,7 @@
 // share_fixed.c: fixed values computed alike for several entries, such as weights times a norm's
 // scale, are computed once by `init` and stored once. Only whole expressions: equal parts of one
-// expression may exist several times, each for a separate kernel.
+// expression may exist several times, each for a separate kernel. Slices, and other moves
+// below them, stay with their readers, which read them in place.
 #include "pass.h"
 
 #include <string.h>
@@ -33,7 +34,15 @@ void share_fixed(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     first[i] = n->fixed && !node_has_memory(n) ? first_like(g, &table, first, n) : n;
-    for (int j = 0; !n->fixed && j < n->nin; j++) n->in[j] = first[n->in[j]->id];
+    for (int j = 0; !n->fixed && j < n->nin; j++) {
+      Node *in = n->in[j];
+      bool slice = in->fixed && node_is_move(in, MoveSlice);
+      while (slice && in->in[0]->op->cls == OpMove && in->in[0]->nin == 1) in = in->in[0];
+      if (slice)
+        in->in[0] = first[in->in[0]->id];
+      else
+        n->in[j] = first[in->id];
+    }
   }
   HASH_CLEAR(hh, table);
   graph_count_uses(g);

@@ -4,6 +4,7 @@
 // that neighbours are stored together and q, k and v apart.
 #include "pass.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Split { // of a reshape
@@ -36,7 +37,7 @@ static bool split_columns(const Node *reshape, Split *s) {
   s->first = to->rank;
   while (s->first > 0 && count < columns) count *= to->dim[--s->first];
   s->count = to->rank - s->first;
-  return count == columns && s->count > 1;
+  return count == columns && s->count > 1 && s->count < MaxRank; // the weights have one more
 }
 
 // Is n a slice along dimension d only?
@@ -69,14 +70,37 @@ static int sliced(const Graph *g, const Node *n, const Split *s, const Node **sl
   return readers == n->uses ? along : -1;
 }
 
-// Sets the order of the split dimensions in the result of `permute`, whose input has those of the
-// reshape, but for dimension `without`.
+// Sets the order, from place `at`, to that of the split dimensions in the result of `permute`,
+// whose input has the dimensions of the reshape but for `without` (-1: all of them).
 static void order_of(const Node *permute, Split *s, int without, int at) {
   for (int i = 0; i < permute->type.rank; i++) {
     int d = (int)permute->attr.dims[i];
     d += without >= 0 && d >= without;
     if (d >= s->first) s->order[at++] = d - s->first;
   }
+}
+
+// Do maps combine slices of n again, as a GLU does its halves and a rotary embedding its pairs?
+// They are neighbours in a thread then.
+static bool meets_again(const Graph *g, const Node *n) {
+  unsigned *parts = base_alloc((size_t)g->nnodes, sizeof *parts), next = 1; // a bit each slice of n
+  bool found = false;
+  for (int i = n->id + 1; i < g->nnodes && !found; i++) {
+    const Node *reader = g->nodes[i];
+    unsigned several = 0;
+    if (!reader->uses || (reader->op->cls != OpMap && reader->op->cls != OpMove)) continue;
+    for (int j = 0; j < reader->nin; j++) {
+      unsigned of = parts[reader->in[j]->id];
+      several |= parts[i] && of != parts[i] ? of : 0;
+      parts[i] |= of;
+      if (reader->in[j] != n || !node_is_move(reader, MoveSlice)) continue;
+      parts[i] = next;
+      if (next << 1) next <<= 1;
+    }
+    found = several != 0;
+  }
+  free(parts);
+  return found;
 }
 
 // The order in which the readers of reshape n have the split dimensions: slices, then permuted, or
@@ -86,7 +110,7 @@ static bool find_order(const Graph *g, const Node *n, Split *s) {
   int last = s->count - 1;
   if (reader && node_is_move(reader, MovePermute)) {
     order_of(reader, s, -1, 0);
-    return s->order[last] != last;
+    return s->order[last] != last && !meets_again(g, reader);
   }
   int along = sliced(g, n, s, &slice);
   if (along < 0) return false;
@@ -99,7 +123,7 @@ static bool find_order(const Graph *g, const Node *n, Split *s) {
     drops = same->type.dim[i] == slice->type.dim[i + (i >= along)];
   const Node *permute = drops ? only_reader(g, same) : NULL;
   if (permute && node_is_move(permute, MovePermute)) order_of(permute, s, along, 1);
-  return s->order[last] != last;
+  return s->order[last] != last && !meets_again(g, n);
 }
 
 // ---- the new graph ------------------------------------------------------------------------------
@@ -128,7 +152,7 @@ static Node *reordered(Graph *to, Node *n, int d, const Split *s, const Node *li
   return move(to, "reshape", move(to, "permute", apart, rank, &permute), n->type.rank, &join);
 }
 
-static Node *again(Graph *to, Node *n, Node *a, Node *b) {
+static Node *of_columns(Graph *to, Node *n, Node *a, Node *b) {
   Node *made = graph_add(to, n->op, 2, (Node *[]){a, b}, &n->attr, n);
   made->type = n->type;
   made->written = NULL;
@@ -145,8 +169,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   Node *bias, *product = product_below(node->in[0], &bias);
   Maps m = maps_of(product, 0);
   Node *w = reordered(to, product->in[1]->subst, maps_dim(&m, MapB, AxisN), s, node);
-  Node *y = again(to, product, product->in[0]->subst, w);
-  if (bias) y = again(to, bias, y, reordered(to, bias->in[1]->subst, 0, s, node));
+  Node *y = of_columns(to, product, product->in[0]->subst, w);
+  if (bias) y = of_columns(to, bias, y, reordered(to, bias->in[1]->subst, 0, s, node));
   Attr seen = {0}, back = {0}; // the reshape, and its dimensions in the model's order
   for (int i = 0; i < node->type.rank; i++) {
     int from = i < s->first ? i : s->first + s->order[i - s->first];
@@ -158,6 +182,37 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   made->written = node->written;
   made->name = node->name, made->loc = node->loc, made->call = node->call;
   return made;
+}
+
+// What the weights of a product are, moved or not.
+static Node *unmoved(Node *w) {
+  while (w->op->cls == OpMove && w->nin == 1) w = w->in[0];
+  return w;
+}
+
+// Weights that something else reads in the model's order, or another reshape in another one, keep
+// it, as they would be stored twice.
+static void keep_shared(const Graph *g, Split *split) {
+  int *readers = base_alloc((size_t)g->nnodes, sizeof *readers); // by id of the weights
+  const Split **first = base_alloc((size_t)g->nnodes, sizeof *first);
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i], *bias;
+    for (int j = 0; n->uses && j < n->nin && !(n->op->cls == OpMove && n->nin == 1); j++)
+      readers[unmoved(n->in[j])->id]++;
+    if (!split[i].count) continue;
+    int w = unmoved(product_below(n->in[0], &bias)->in[1])->id;
+    if (!first[w]) first[w] = &split[i];
+    bool same = first[w]->count == split[i].count &&
+                !memcmp(first[w]->order, split[i].order, sizeof split[i].order);
+    readers[w] -= same;
+  }
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *bias;
+    if (split[i].count && readers[unmoved(product_below(g->nodes[i]->in[0], &bias)->in[1])->id])
+      split[i] = (Split){0};
+  }
+  free(readers);
+  free(first);
 }
 
 Graph *split_columns_order(Graph *g) {
@@ -173,6 +228,7 @@ Graph *split_columns_order(Graph *g) {
     found = true;
   }
   if (!found) return g;
+  keep_shared(g, split);
   g = graph_rebuild(g, rewrite, split);
   g->scratch = NULL;
   return g;

@@ -23,4 +23,12 @@ for pack in n3hd nh3d nhd3 nd3h ndh3 n3dh; do
 done
 ok "without a bias, odd sizes" stored 3 8 nhd3 fp16 bias=false N=37 H=3 D=24
 ok "what is also read whole keeps the order of the model" stored 4 1 nhd3 fp16 read=whole
+others() { # others CASE DTYPE KERNELS
+  build/nngen tests/models/columns.lua --quiet --check --dtype $2 --set case=$1 >"$work/log" 2>&1 &&
+    grep -q "ops -> $3 kernel" "$work/log" || { cat "$work/log"; echo "not $3 kernels"; return 1; }
+}
+for of in glu:1 turned:1 rotary:1 shared:3 dims:2 shuffle:1; do
+  few 2/1 others && ok "columns: ${of%:*}, fp32" others ${of%:*} fp32 ${of#*:}
+done
+ok "columns: rotary pairs, bf16" others rotary bf16 3 # and of its input, its parts
 tap_done

@@ -66,4 +66,23 @@ function cases.shared() -- two products read one norm
   nn.output("other", linear(h, "other", 2 * N))
   return linear(h, "after", N):tanh()
 end
+function cases.entries() -- rows of a prompt and a single row share the weights
+  nn.entry("rows", function()
+    local r = nn.input("r", {1, 16, K})
+    nn.output("of_r", linear(linear(r, "gate", N):silu() * linear(r, "up", N), "down", K))
+  end)
+  nn.entry("again", function()
+    local z = nn.input("z", {1, 1, K})
+    nn.output("of_z", linear(linear(z, "gate", N):silu() * linear(z, "up", N), "down", K))
+  end)
+  return cases.glu()
+end
+function cases.batches() -- sums along a vector; the statistic is of all vectors
+  local v, w = nn.input("v", {3, 1, K}), nn.param("w", {3, K, N}, {"normal", 0, 0.1})
+  return v:matmul(w) * nn.rsqrt((v * v):mean({1, 2, 3}, true) + 1e-5)
+end
+function cases.axes() -- the products are summed along another dimension, too
+  local v, w = nn.input("v", {6, 16, 1}), nn.param("w", {6, 16, N}, {"normal", 0, 0.1})
+  return (w * v):sum({1, 3}, true) * nn.rsqrt((v * v):mean({1, 2, 3}, true) + 1e-5)
+end
 nn.output("y", assert(cases[cfg.case], "no such case")())
