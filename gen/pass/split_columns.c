@@ -55,29 +55,47 @@ static const Node *only_reader(const Graph *g, const Node *n) {
   return NULL;
 }
 
-// The dimension along which all readers of n are slices, or -1.
-static int sliced(const Graph *g, const Node *n, const Split *s, const Node **slice) {
+// A value on the way from the reshape, and which split dimension (from 0) each of its own is, or
+// -1.
+typedef struct Seen {
+  const Node *node;
+  int of[MaxRank];
+} Seen;
+
+// Continues with `reader`, a permutation or a reshape that leaves out dimensions of size 1; false
+// if it is neither.
+static bool follow(Seen *s, const Node *reader) {
+  Seen next = {.node = reader};
+  int at = 0;
+  if (node_is_move(reader, MovePermute)) {
+    for (int d = 0; d < reader->type.rank; d++) next.of[d] = s->of[reader->attr.dims[d]];
+    return *s = next, true;
+  }
+  if (!node_is_move(reader, MoveReshape)) return false;
+  for (int d = 0; d < s->node->type.rank; d++) {
+    int64_t size = s->node->type.dim[d];
+    if (at < reader->type.rank && reader->type.dim[at] == size)
+      next.of[at++] = s->of[d];
+    else if (size > 1)
+      return false;
+  }
+  if (at < reader->type.rank) return false;
+  return *s = next, true;
+}
+
+// The split dimension along which all readers are slices, the last one *slice; or -1.
+static int sliced(const Graph *g, const Seen *s, const Node **slice) {
   int along = -1, readers = 0;
-  for (int i = n->id + 1; i < g->nnodes && readers < n->uses; i++) {
+  for (int i = s->node->id + 1; i < g->nnodes && readers < s->node->uses; i++) {
     const Node *reader = g->nodes[i];
-    if (!reader->uses || !reader->nin || reader->in[0] != n) continue;
-    for (int d = s->first; along < 0 && d < n->type.rank; d++)
-      if (cuts(reader, d)) along = d;
+    if (!reader->uses || !reader->nin || reader->in[0] != s->node) continue;
+    for (int d = 0; along < 0 && d < s->node->type.rank; d++)
+      if (s->of[d] >= 0 && cuts(reader, d)) along = d;
     if (along < 0 || !cuts(reader, along)) return -1;
     *slice = reader;
     readers++;
   }
-  return readers == n->uses ? along : -1;
-}
-
-// Sets the order, from place `at`, to that of the split dimensions in the result of `permute`,
-// whose input has the dimensions of the reshape but for `without` (-1: all of them).
-static void order_of(const Node *permute, Split *s, int without, int at) {
-  for (int i = 0; i < permute->type.rank; i++) {
-    int d = (int)permute->attr.dims[i];
-    d += without >= 0 && d >= without;
-    if (d >= s->first) s->order[at++] = d - s->first;
-  }
+  return along >= 0 && readers == s->node->uses ? s->of[along] : -1;
 }
 
 // Do maps combine slices of n again, as a GLU does its halves and a rotary embedding its pairs?
@@ -103,27 +121,32 @@ static bool meets_again(const Graph *g, const Node *n) {
   return found;
 }
 
-// The order in which the readers of reshape n have the split dimensions: slices, then permuted, or
-// a permutation. Does another one than the last become the innermost?
+// Sets the order in which the split dimensions are used: that along which slices are cut, then as
+// permutations before and behind these have them. Does another one than the last become the
+// innermost?
 static bool find_order(const Graph *g, const Node *n, Split *s) {
-  const Node *slice = NULL, *reader = only_reader(g, n);
-  int last = s->count - 1;
-  if (reader && node_is_move(reader, MovePermute)) {
-    order_of(reader, s, -1, 0);
-    return s->order[last] != last && !meets_again(g, reader);
+  Seen seen = {.node = n};
+  const Node *cut_of = NULL, *slice = NULL;
+  int cut = -1, at = 0, last = s->count - 1;
+  for (int d = 0; d < n->type.rank; d++) seen.of[d] = d < s->first ? -1 : d - s->first;
+  for (;;) {
+    const Node *reader = only_reader(g, seen.node);
+    if (reader && follow(&seen, reader)) continue;
+    if (cut_of || (cut = sliced(g, &seen, &slice)) < 0) break;
+    cut_of = seen.node;
+    seen.node = slice;
   }
-  int along = sliced(g, n, s, &slice);
-  if (along < 0) return false;
-  s->order[0] = along - s->first;
-  for (int i = 0, at = 1; i < s->count; i++)
-    if (i != s->order[0]) s->order[at++] = i;
-  const Node *same = only_reader(g, slice); // without the dimension of size 1
-  bool drops = same && node_is_move(same, MoveReshape) && same->type.rank == n->type.rank - 1;
-  for (int i = 0; drops && i < same->type.rank; i++)
-    drops = same->type.dim[i] == slice->type.dim[i + (i >= along)];
-  const Node *permute = drops ? only_reader(g, same) : NULL;
-  if (permute && node_is_move(permute, MovePermute)) order_of(permute, s, along, 1);
-  return s->order[last] != last && !meets_again(g, n);
+  bool placed[MaxRank] = {false};
+  if (cut_of) placed[cut] = true, s->order[at++] = cut;
+  int rest = at, count = 0; // those of size 1 that a reshape left out come before the others
+  for (int d = 0; d < seen.node->type.rank; d++) count += seen.of[d] >= 0 && seen.of[d] != cut;
+  at = s->count - count;
+  for (int d = 0; d < seen.node->type.rank; d++)
+    if (seen.of[d] >= 0 && seen.of[d] != cut)
+      placed[seen.of[d]] = true, s->order[at++] = seen.of[d];
+  for (int i = 0; i < s->count; i++)
+    if (!placed[i]) s->order[rest++] = i;
+  return s->order[last] != last && !(cut_of && meets_again(g, cut_of));
 }
 
 // ---- the new graph ------------------------------------------------------------------------------
@@ -223,7 +246,7 @@ Graph *split_columns_order(Graph *g) {
     Node *n = g->nodes[i], *bias;
     Split s = {0};
     if (!n->uses || !node_is_move(n, MoveReshape) || n->fixed || n->in[0]->uses > 1) continue;
-    if (!split_columns(n, &s) || !find_order(g, n, &s) || !product_below(n->in[0], &bias)) continue;
+    if (!split_columns(n, &s) || !product_below(n->in[0], &bias) || !find_order(g, n, &s)) continue;
     split[i] = s;
     found = true;
   }
