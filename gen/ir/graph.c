@@ -62,6 +62,17 @@ Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr)
   return n;
 }
 
+Node *graph_derive(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, const Node *like,
+                   const Type *as) {
+  Node *n = graph_add(g, op, nin, in, attr, (Node *)like);
+  n->type.rank = as->rank;
+  shape_infer(g->c, n);
+  n->type.dtype = as->dtype;
+  memcpy(n->type.order, as->order, sizeof n->type.order);
+  n->written = NULL;
+  return n;
+}
+
 Output graph_output_of(const char *name, Node *node, Loc loc, int entry) {
   bool wide = dtype_is_float(node->type.dtype) && node->op->typing != TypeConvert;
   return (Output){name, node, wide ? DtF32 : node->type.dtype, loc, entry};

@@ -27,6 +27,10 @@ void op_copy_attrs(const Op *op, const Attr *from, Attr *to); // the fields that
 Graph *graph_new(Compiler *c, const char *model);
 Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like);
 Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr);
+// A node that the model as written does not have: with the rank, dtype and order of `as`, and a shape
+// that follows from its inputs.
+Node *graph_derive(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, const Node *like,
+                   const Type *as);
 Output graph_output_of(const char *name, Node *node, Loc loc, int entry); // with default dtype
 void graph_output(Graph *g, Output output);
 void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry);

@@ -94,21 +94,11 @@ static Node *part_of(Graph *to, Node *n, const Node *cut, int d) {
   for (int i = 0; i < n->type.rank; i++) attr.ends[i] = n->type.dim[i];
   attr.dims[d] = cut->attr.dims[last];
   attr.ends[d] = cut->attr.ends[last];
-  Node *part = graph_add(to, op_need(to->c, "slice"), 1, &n, &attr, n);
-  shape_infer(to->c, part);
-  part->type.dtype = n->type.dtype;
-  memcpy(part->type.order, n->type.order, sizeof part->type.order);
-  part->written = NULL;
-  return part;
+  return graph_derive(to, op_need(to->c, "slice"), 1, &n, &attr, n, &n->type);
 }
 
 static Node *like(Graph *to, Node **in, Node *n) {
-  Node *made = graph_add(to, n->op, n->nin, in, &n->attr, n);
-  shape_infer(to->c, made);
-  made->type.dtype = n->type.dtype;
-  memcpy(made->type.order, n->type.order, sizeof made->type.order);
-  made->written = NULL;
-  return made;
+  return graph_derive(to, n->op, n->nin, in, &n->attr, n, &n->type);
 }
 
 // Moves of the matrix for a single reader, as shared ones would be a kernel of init.

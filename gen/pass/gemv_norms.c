@@ -115,16 +115,6 @@ static bool find_scale(const Arch *arch, const Node *n, Scale *s) {
 
 // ---- the new graph ------------------------------------------------------------------------------
 
-static Node *make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like,
-                  const Type *order) {
-  Node *n = graph_add(to, op, nin, in, attr, (Node *)like);
-  shape_infer(to->c, n);
-  n->type.dtype = DtF32;
-  memcpy(n->type.order, order->order, sizeof n->type.order);
-  n->written = NULL;
-  return n;
-}
-
 // The vector, once for each row of the product. (A choice between equal values is no instruction.)
 static Node *repeated(Graph *to, Node *vector, const Type *elements, const Node *like) {
   Type once = *elements;
@@ -133,7 +123,7 @@ static Node *repeated(Graph *to, Node *vector, const Type *elements, const Node 
   Node *each = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){.value = 1}, (Node *)like);
   each->type = type_make(DtBool, once.rank, once.dim);
   Node *in[3] = {each, vector, vector};
-  return make(to, op_need(to->c, "where"), 3, in, NULL, like, elements);
+  return graph_derive(to, op_need(to->c, "where"), 3, in, NULL, like, elements);
 }
 
 // n, a node of the old graph computed from the statistic, from that of each row.
@@ -143,14 +133,14 @@ static Node *again(Graph *to, Node *n, const Scale *s, const Type *elements) {
     in[0] = in[1] = repeated(to, s->vector->subst, elements, n);
     const Node *of = n->in[0];
     if (of->op->cls == OpMap && of->nin == 2 && of->in[0] == of->in[1] && of != s->vector)
-      in[0] = make(to, of->op, 2, in, &of->attr, of, elements);
+      in[0] = graph_derive(to, of->op, 2, in, &of->attr, of, elements);
     Attr along = n->attr;
     along.axes = axes_of(s->vector, elements);
-    return make(to, n->op, 1, in, &along, n, elements);
+    return graph_derive(to, n->op, 1, in, &along, n, elements);
   }
   for (int i = 0; i < n->nin; i++)
     in[i] = node_is_literal(n->in[i]) ? n->in[i]->subst : again(to, n->in[i], s, elements);
-  return make(to, n->op, n->nin, in, &n->attr, n, elements);
+  return graph_derive(to, n->op, n->nin, in, &n->attr, n, elements);
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {

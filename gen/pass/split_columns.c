@@ -152,12 +152,8 @@ static bool find_order(const Graph *g, const Node *n, Split *s) {
 // ---- the new graph ------------------------------------------------------------------------------
 
 static Node *move(Graph *to, const char *op, Node *in, int rank, const Attr *attr) {
-  Node *n = graph_add(to, op_need(to->c, op), 1, &in, attr, in);
-  n->type.rank = rank;
-  shape_infer(to->c, n);
-  n->type.dtype = in->type.dtype;
-  n->written = NULL;
-  return n;
+  Type plain = type_make(in->type.dtype, rank, attr->dims); // row-major
+  return graph_derive(to, op_need(to->c, op), 1, &in, attr, in, &plain);
 }
 
 // Dimension d of n, split as in `like`, in the new order, and joined again.
