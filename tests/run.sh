@@ -6,7 +6,7 @@
 set -u
 export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && echo 2400 ||
   echo 600)}
-# Which of like cases the long run takes (`few` in tap.sh), and which quarter of the programs does
+# Which of like cases the long run takes (`few` in tap.sh), and which third of the programs does
 # only what it does in the short run: others after each commit.
 export NNGEN_TEST_TURN=${NNGEN_TEST_TURN:-$([ "${NNGEN_TEST_LONG:-}" ] &&
   git log -1 --format=%ct 2>/dev/null || echo 0)}
@@ -29,7 +29,7 @@ trap 'rm -rf "$out"' EXIT
 one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as a failed test
   local log=$2/$3 as=(env) form=
   [ "${NNGEN_TEST_LONG:-}" ] && [ $NNGEN_TEST_TURN != all ] &&
-    [ $((($3 + NNGEN_TEST_TURN) % 4)) = 0 ] && as=(env -u NNGEN_TEST_LONG) form=", as in the short run"
+    [ $((($3 + NNGEN_TEST_TURN) % 3)) = 0 ] && as=(env -u NNGEN_TEST_LONG) form=", as in the short run"
   local TIMEFORMAT='%3R %3U %3S' rc wall user sys path=$PATH level=$optimize
   if [[ "$1" =~ (sim|prim)/test_ ]]; then
     path=$cxx/bin:$PATH level=$([ "${NNGEN_TEST_LONG:-}" ] || echo g)
