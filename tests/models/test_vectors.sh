@@ -27,5 +27,26 @@ once() { # once DTYPE BYTES: weights that entries share are stored once
 ok "weights of several entries are stored once, fp32" once fp32 $((4 * 3 * 96 * 64 + 16384))
 ok "and in 16 bits twice as small" once fp16 $((2 * 3 * 96 * 64 + 16384))
 ok "they are right, bf16" vector entries bf16 2
+row_only() { # row_only DTYPE: a cache's new row, made of its own rows, does not rewrite all of it
+  cat >"$work/cache.lua" <<'LUA'
+local nn = require "nn"
+local P = nn.config{P = 4096}.P
+local s, x = nn.state("s", {1, 2, P, 8}), nn.input("x", {1, 2, 1, 4})
+local pos = nn.input("pos", {1}, {dtype = "i32", below = P})
+local first, second = nn.slice(s, 3, 1, 1), nn.slice(s, 3, 2, 2)
+local row = nn.concat({nn.slice(first, 4, 5, 8) + x, nn.slice(second, 4, 1, 4) * 2}, 4)
+local new = nn.where(nn.index({1, 1, P, 1}, 3):eq(pos), row, s)
+nn.update(s, new)
+nn.output("y", row)
+LUA
+  build/nngen "$work/cache.lua" --quiet --check --dtype $1 --set P=16 >"$work/log" 2>&1 &&
+    build/nngen "$work/cache.lua" --quiet --no-check --dtype $1 --json >"$work/json" &&
+    python3 -c "
+import json, sys
+moved = sum(k['bytes_read'] + k['bytes_written'] for k in json.load(open('$work/json'))['kernels'])
+print(moved, 'bytes')
+sys.exit(not moved < 4096)" || { cat "$work/log"; return 1; }
+}
+ok "a row of a cache made of its rows" row_only fp16
 ok "glu, tf32" vector glu tf32 2
 tap_done
