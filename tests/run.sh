@@ -29,7 +29,8 @@ trap 'rm -rf "$out"' EXIT
 one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as a failed test
   local log=$2/$3 as=(env) form=
   [ "${NNGEN_TEST_LONG:-}" ] && [ $NNGEN_TEST_TURN != all ] &&
-    [ $((($3 + NNGEN_TEST_TURN) % 3)) = 0 ] && as=(env -u NNGEN_TEST_LONG) form=", as in the short run"
+    [ $((($3 + NNGEN_TEST_TURN) % 3)) = 0 ] &&
+    as=(env -u NNGEN_TEST_LONG) form=", as in the short run"
   local TIMEFORMAT='%3R %3U %3S' rc wall user sys path=$PATH level=$optimize
   if [[ "$1" =~ (sim|prim)/test_ ]]; then
     path=$cxx/bin:$PATH level=$([ "${NNGEN_TEST_LONG:-}" ] || echo g)

@@ -56,6 +56,6 @@ sys.exit(not all(u.find_spec(name) for name in sys.argv[1:]))' "$@" 2>/dev/null 
   python=
   return 1
 }
-# figure NAME VALUE...: for `make bench`, what a test has measured, a line of the file NNGEN_FIGURES.
+# figure NAME VALUE...: what a test has measured, for `make bench`: a line of the file NNGEN_FIGURES.
 figure() { [ -z "${NNGEN_FIGURES:-}" ] || (IFS=$'\t'; echo "$*") >>"$NNGEN_FIGURES"; }
 tap_done() { echo "1..$tap_n"; }

@@ -193,7 +193,8 @@ static bool is_for_step(const Graph *g, const Node *concat) {
   int count;
   Node **readers = fuse_readers(g, concat, &count);
   bool found = count == 1 && concat->uses == 1 && in_place_steps(g, readers[0]);
-  if (found && depends_on(g, concat, readers[0]->in[2])) return false; // written in place by none
+  // A kernel that also reads other positions of the state could not write it in place.
+  if (found && depends_on(g, concat, readers[0]->in[2])) return false;
   for (int i = 0; found && i < concat->nin; i++) {
     const Node *n = concat->in[i];
     found = n->uses == 1 && n->group && n->group->tm->fusion->maps && !n->fixed;

@@ -16,15 +16,6 @@ typedef struct Twins {
   int64_t apart, whole; // columns from a to b; columns of a run that has both
 } Twins;
 
-// If n is a slice along exactly one dimension, that dimension, else -1.
-static int sliced_dim(const Node *n) {
-  int found = -1;
-  if (!node_is_move(n, MoveSlice)) return -1;
-  for (int d = 0; d < n->type.rank; d++)
-    if (n->type.dim[d] < n->in[0]->type.dim[d]) found = found < 0 ? d : n->type.rank;
-  return found < n->type.rank ? found : -1;
-}
-
 static bool is_scattered(const Node *n) {
   return n->op->cls == OpMove && n->op->form <= MoveSlice;
 }
@@ -50,7 +41,7 @@ static bool find_twins(const Graph *g, Node *n, Lane lane, Twins *t) {
   }
   if (count < 2 || count > 3 || n->uses != count || lane.run != n->type.dim[lane.dim]) return false;
   for (int i = 0; i < count; i++)
-    if (sliced_dim(readers[i]) != lane.dim) return false;
+    if (node_sliced_dim(readers[i]) != lane.dim) return false;
   for (int i = 0; i < count; i++) // which of three is the rest
     if (are_twins(n, readers[(i + 1) % count], readers[(i + 2) % count], lane.dim, t)) {
       t->rest = count == 3 ? readers[i] : NULL;

@@ -130,20 +130,28 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
   return to;
 }
 
-static Node *same(Graph *to, Node *n, Node **in) {
-  Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
-  copy->type = n->type;
-  return copy;
+Node *graph_same(Graph *to, Node *n, Node **in) {
+  Node *same = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  same->type = n->type;
+  return same;
 }
 
 Graph *graph_copy(Graph *g) {
-  return graph_rebuild(g, same, NULL);
+  return graph_rebuild(g, graph_same, NULL);
 }
 
 // ---- nodes ------------------------------------------------------------------------------------
 
 bool node_is_move(const Node *n, int form) {
   return n->op->cls == OpMove && (int)n->op->form == form;
+}
+
+int node_sliced_dim(const Node *n) {
+  int found = -1;
+  if (!node_is_move(n, MoveSlice)) return -1;
+  for (int d = 0; d < n->type.rank; d++)
+    if (n->type.dim[d] < n->in[0]->type.dim[d]) found = found < 0 ? d : n->type.rank;
+  return found < n->type.rank ? found : -1;
 }
 
 bool node_is_gather(const Node *n) {

@@ -27,8 +27,8 @@ void op_copy_attrs(const Op *op, const Attr *from, Attr *to); // the fields that
 Graph *graph_new(Compiler *c, const char *model);
 Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like);
 Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr);
-// A node that the model as written does not have: with the rank, dtype and order of `as`, and a shape
-// that follows from its inputs.
+// A node that the model as written does not have, with the rank, dtype and order of `as`, and a
+// shape that follows from its inputs.
 Node *graph_derive(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, const Node *like,
                    const Type *as);
 Output graph_output_of(const char *name, Node *node, Loc loc, int entry); // with default dtype
@@ -37,6 +37,7 @@ void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry);
 // A new graph in which each live node is replaced by the result of `rewrite`. Graph.scratch of the
 // new graph is `scratch`.
 Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in), void *scratch);
+Node *graph_same(Graph *to, Node *n, Node **in); // for `rewrite`: n as it is, of these inputs
 Graph *graph_copy(Graph *g);
 Graph *graph_split(Graph *g); // split.c: entries share only sources and fixed values
 void graph_count_uses(Graph *g);
@@ -47,6 +48,7 @@ bool node_depthwise(const Node *n); // a depthwise convolution, or its data grad
 const Node *node_as_written(const Node *n);
 int64_t node_window(const Node *n, int i);       // height (0), width (1) of a window or filter
 bool node_is_move(const Node *n, int form);      // a move of this form (MoveReshape ...)
+int node_sliced_dim(const Node *n);              // the only one along which n is a slice, or -1
 bool node_is_gather(const Node *n);              // a move that reads ids: its second input
 bool node_is_map(const Node *n, unsigned flags); // a map whose op has one of these flags
 bool node_is_literal(const Node *n);             // a 0-dimensional constant

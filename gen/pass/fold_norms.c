@@ -344,9 +344,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   if (s->statistic[node->id] && statistic_of(node, &x) && s->reduced[x->id])
     return at_foot(to, s->statistic[node->id], node,
                    s->statistic[node->id] == RowSquares ? in[0] : x->subst);
-  Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
-  same->type = node->type;
-  return same;
+  return graph_same(to, node, in);
 }
 
 Graph *fold_norms(Graph *g) {

@@ -9,10 +9,10 @@
 enum { kMostHalves = 4 };
 
 typedef struct Halves { // by node id
-  const Node **end;     // the map that everything computed from it, by maps of its shape, leads to
-  bool *uncut;          // read by something else than slices, or an output
-  Node **product;       // the sum of products whose result it is, or a map of that; else NULL
-  bool *half;           // it becomes a product with a slice of the matrix
+  const Node **end; // the last of the maps of its shape that all that is computed from it passes
+  bool *uncut;      // read by something else than slices, or an output
+  Node **product;   // the sum of products whose result it is, or a map of that; else NULL
+  bool *half;       // it becomes a product with a slice of the matrix
 } Halves;
 
 // Is n the sum of products of a fixed matrix and a vector, a single row of columns of the matrix?
@@ -41,13 +41,9 @@ static Node *product_of(const Halves *h, Node *n) {
   return found;
 }
 
-// Is n a slice along its last dimension only?
-static bool is_cut(const Node *n) {
-  if (!node_is_move(n, MoveSlice)) return false;
-  const Type *t = &n->in[0]->type;
-  for (int d = 0; d + 1 < t->rank; d++)
-    if (n->type.dim[d] != t->dim[d]) return false;
-  return n->type.dim[t->rank - 1] < t->dim[t->rank - 1];
+static bool is_cut(const Node *n) { // along its last dimension
+  int d = node_sliced_dim(n);
+  return d >= 0 && d == n->type.rank - 1;
 }
 
 // Sets end and uncut, of the last node first.
@@ -137,9 +133,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     part->type.dtype = node->type.dtype;
     return part;
   }
-  Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
-  same->type = node->type;
-  return same;
+  return graph_same(to, node, in);
 }
 
 Graph *gemv_halves(Graph *g) {

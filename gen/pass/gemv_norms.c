@@ -146,9 +146,7 @@ static Node *again(Graph *to, Node *n, const Scale *s, const Type *elements) {
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Scale *scale = to->scratch, *s = &scale[node->id];
   if (s->statistic) in[s->input] = again(to, node->in[s->input], s, &s->products->type);
-  Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
-  same->type = node->type;
-  return same;
+  return graph_same(to, node, in);
 }
 
 Graph *gemv_norms(Graph *g) {

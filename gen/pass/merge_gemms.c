@@ -223,11 +223,7 @@ static Node *part_of(Graph *to, const Beside *s, Node *all, const Node *p, Node 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Beside *s = to->scratch;
   Node *first = s->of[node->id].first, *biased = s->of[node->id].biases, *list[kMostBeside];
-  if (!first && !biased) {
-    Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
-    same->type = node->type;
-    return same;
-  }
+  if (!first && !biased) return graph_same(to, node, in);
   int count = products_of(s, first ? first : biased, list);
   Facts *all = &s->of[(first ? first : biased)->id];
   if (first) {

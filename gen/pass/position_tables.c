@@ -100,9 +100,7 @@ static Node *copy_fixed(Graph *to, Tables *t, Node *n) {
 static Node *rewrite(Graph *to, Node *n, Node **in) {
   Tables *t = to->scratch;
   if (t->found[n->id]) return copy_fixed(to, t, n);
-  Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
-  copy->type = n->type;
-  return copy;
+  return graph_same(to, n, in);
 }
 
 Graph *position_tables_make(Graph *g) {

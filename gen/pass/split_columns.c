@@ -1,7 +1,7 @@
 // split_columns.c: a linear layer whose columns are split into dimensions, of which another than
 // the last ends up innermost: q, k and v of (B, N, H, D, 3), heads within channels. The columns of
-// its weights, which init copies anyway, are put into the order in which the result is used, so
-// that neighbours are stored together and q, k and v apart.
+// its weights are put into the order in which the result is used, so that neighbours are stored
+// together and q, k and v apart. init copies the weights for it, in 16 bits as it does anyway.
 #include "pass.h"
 
 #include <stdlib.h>
@@ -12,14 +12,16 @@ typedef struct Split { // of a reshape
   int order[MaxRank];  // of these, outermost first, each from 0
 } Split;
 
-// The contraction with a fixed matrix whose result n is, or whose sum with a bias per column;
-// *bias: the sum, or NULL.
+// The contraction with a fixed matrix whose result n is, or NULL. n may be its sum with a bias per
+// column: *bias is that sum, or NULL.
 static Node *product_below(Node *n, Node **bias) {
-  *bias = n->op->cls == OpMap && n->op->flags & FlagAdd && n->nin == 2 && n->uses == 1 ? n : NULL;
-  if (*bias) {
+  *bias = NULL;
+  if (n->op->cls == OpMap && n->op->flags & FlagAdd && n->nin == 2 && n->uses == 1) {
     const Type *t = &n->in[1]->type;
     bool columns = n->in[1]->fixed && t->rank == 1 && t->dim[0] == n->type.dim[n->type.rank - 1];
-    n = columns ? n->in[0] : n;
+    if (!columns || !type_same_shape(&n->in[0]->type, &n->type)) return NULL;
+    *bias = n;
+    n = n->in[0];
   }
   if (n->op->cls != OpContract || n->uses != 1 || n->fixed || !n->in[1]->fixed) return NULL;
   Maps m = maps_of(n, 0);
@@ -38,14 +40,6 @@ static bool split_columns(const Node *reshape, Split *s) {
   while (s->first > 0 && count < columns) count *= to->dim[--s->first];
   s->count = to->rank - s->first;
   return count == columns && s->count > 1 && s->count < MaxRank; // the weights have one more
-}
-
-// Is n a slice along dimension d only?
-static bool cuts(const Node *n, int d) {
-  bool only = node_is_move(n, MoveSlice) && n->type.dim[d] < n->in[0]->type.dim[d];
-  for (int i = 0; only && i < n->type.rank; i++)
-    only = i == d || n->type.dim[i] == n->in[0]->type.dim[i];
-  return only;
 }
 
 static const Node *only_reader(const Graph *g, const Node *n) {
@@ -89,9 +83,9 @@ static int sliced(const Graph *g, const Seen *s, const Node **slice) {
   for (int i = s->node->id + 1; i < g->nnodes && readers < s->node->uses; i++) {
     const Node *reader = g->nodes[i];
     if (!reader->uses || !reader->nin || reader->in[0] != s->node) continue;
-    for (int d = 0; along < 0 && d < s->node->type.rank; d++)
-      if (s->of[d] >= 0 && cuts(reader, d)) along = d;
-    if (along < 0 || !cuts(reader, along)) return -1;
+    int d = node_sliced_dim(reader);
+    if (d < 0 || s->of[d] < 0 || (along >= 0 && along != d)) return -1;
+    along = d;
     *slice = reader;
     readers++;
   }
@@ -113,7 +107,7 @@ static bool meets_again(const Graph *g, const Node *n) {
       parts[i] |= of;
       if (reader->in[j] != n || !node_is_move(reader, MoveSlice)) continue;
       parts[i] = next;
-      if (next << 1) next <<= 1;
+      if (next << 1) next <<= 1; // those after the 31st share one
     }
     found = several != 0;
   }
@@ -136,16 +130,14 @@ static bool find_order(const Graph *g, const Node *n, Split *s) {
     cut_of = seen.node;
     seen.node = slice;
   }
-  bool placed[MaxRank] = {false};
-  if (cut_of) placed[cut] = true, s->order[at++] = cut;
-  int rest = at, count = 0; // those of size 1 that a reshape left out come before the others
-  for (int d = 0; d < seen.node->type.rank; d++) count += seen.of[d] >= 0 && seen.of[d] != cut;
-  at = s->count - count;
+  bool left[MaxRank] = {false};
   for (int d = 0; d < seen.node->type.rank; d++)
-    if (seen.of[d] >= 0 && seen.of[d] != cut)
-      placed[seen.of[d]] = true, s->order[at++] = seen.of[d];
-  for (int i = 0; i < s->count; i++)
-    if (!placed[i]) s->order[rest++] = i;
+    if (seen.of[d] >= 0) left[seen.of[d]] = true;
+  if (cut_of) s->order[at++] = cut;
+  for (int i = 0; i < s->count; i++) // of size 1, left out by a reshape
+    if (!left[i] && i != cut) s->order[at++] = i;
+  for (int d = 0; d < seen.node->type.rank; d++)
+    if (seen.of[d] >= 0 && seen.of[d] != cut) s->order[at++] = seen.of[d];
   return s->order[last] != last && !(cut_of && meets_again(g, cut_of));
 }
 
@@ -172,19 +164,12 @@ static Node *reordered(Graph *to, Node *n, int d, const Split *s, const Node *li
 }
 
 static Node *of_columns(Graph *to, Node *n, Node *a, Node *b) {
-  Node *made = graph_add(to, n->op, 2, (Node *[]){a, b}, &n->attr, n);
-  made->type = n->type;
-  made->written = NULL;
-  return made;
+  return graph_derive(to, n->op, 2, (Node *[]){a, b}, &n->attr, n, &n->type);
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Split *split = to->scratch, *s = &split[node->id];
-  if (!s->count) {
-    Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
-    same->type = node->type;
-    return same;
-  }
+  if (!s->count) return graph_same(to, node, in);
   Node *bias, *product = product_below(node->in[0], &bias);
   Maps m = maps_of(product, 0);
   Node *w = reordered(to, product->in[1]->subst, maps_dim(&m, MapB, AxisN), s, node);
@@ -203,12 +188,6 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return made;
 }
 
-// What the weights of a product are, moved or not.
-static Node *unmoved(Node *w) {
-  while (w->op->cls == OpMove && w->nin == 1) w = w->in[0];
-  return w;
-}
-
 // Weights that something else reads in the model's order, or another reshape in another one, keep
 // it, as they would be stored twice.
 static void keep_shared(const Graph *g, Split *split) {
@@ -217,9 +196,9 @@ static void keep_shared(const Graph *g, Split *split) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i], *bias;
     for (int j = 0; n->uses && j < n->nin && !(n->op->cls == OpMove && n->nin == 1); j++)
-      readers[unmoved(n->in[j])->id]++;
+      readers[prec_unmoved(n->in[j])->id]++;
     if (!split[i].count) continue;
-    int w = unmoved(product_below(n->in[0], &bias)->in[1])->id;
+    int w = prec_unmoved(product_below(n->in[0], &bias)->in[1])->id;
     if (!first[w]) first[w] = &split[i];
     bool same = first[w]->count == split[i].count &&
                 !memcmp(first[w]->order, split[i].order, sizeof split[i].order);
@@ -227,7 +206,8 @@ static void keep_shared(const Graph *g, Split *split) {
   }
   for (int i = 0; i < g->nnodes; i++) {
     Node *bias;
-    if (split[i].count && readers[unmoved(product_below(g->nodes[i]->in[0], &bias)->in[1])->id])
+    if (split[i].count &&
+        readers[prec_unmoved(product_below(g->nodes[i]->in[0], &bias)->in[1])->id])
       split[i] = (Split){0};
   }
   free(readers);

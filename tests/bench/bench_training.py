@@ -3,8 +3,8 @@
 tables.
 
 bench.sh puts them into README.md and tests/bench/README.md. Parts: plans memory tokens spills cpu
-learning; none named: all. --quick: small sizes, for tests. Nothing here gates anything. Needs no GPU: figures are
-planned, modelled for an H200, of machine code that NVRTC makes, or what tests of training measure.
+learning; none named: all. --quick: small sizes, for tests. Nothing here gates anything. Needs no
+GPU: figures are planned, modelled for an H200, of machine code that NVRTC makes, or what tests of training measure.
 """
 import json, os, subprocess, sys, tempfile, time
 
@@ -112,14 +112,17 @@ def measured_by(test, **settings):
 
 def learning(steps):
     """Losses beside PyTorch's, of one batch that is overfitted, and of runs that are killed."""
-    kills = {} if steps is QUICK else {"NNGEN_TEST_KILLS": "100"}
-    figures = measured_by("test_accuracy.sh") + measured_by("test_resume.sh", **kills)
+    figures = measured_by("test_accuracy.sh") + measured_by("test_resume.sh",
+                                                            NNGEN_TEST_KILLS="100")
     part("beside_pytorch")
     print("A small ResNet-18 compared with PyTorch in double precision, from the same weights and "
           "batches:\n")
     print("| precision | pictures | steps | max. relative error of the loss | of all weights after "
           "the last step |\n|---|---|---|---|---|")
-    for _, precision, size, count, loss, weights in (f for f in figures if f[0] == "beside"):
+    beside = [f for f in figures if f[0] == "beside"]
+    if not beside:
+        print("| not measured: there is no torch | | | | |")
+    for _, precision, size, count, loss, weights in beside:
         name = f"`{precision}`" if precision.startswith("-") else precision
         print(f"| {name} | {size} | {count} | {loss} | {weights} |")
     part("overfitted")

@@ -24,6 +24,11 @@ function cases.shared() -- the weights are read in the model's order, too
   nn.output("plain", (x * 2):matmul(w:transpose()))
   return x:matmul(w:transpose()):reshape{c.B, c.T, 24, 2}:permute{4, 1, 2, 3}:tanh()
 end
+function cases.wide_bias() -- a bias that makes columns of a single one
+  local b = nn.param("b", {48}, {"normal", 0, 1})
+  return (x:linear("a", {out = 1, bias = false}) + b):reshape{c.B, c.T, 24, 2}:permute{1, 2, 4, 3}
+    :tanh()
+end
 function cases.dims()
   return x:reshape{1, c.B * c.T * 32}:linear("a", {out = 256}):reshape{2, 2, 2, 2, 2, 2, 2, 2}
     :permute{1, 2, 3, 4, 5, 6, 8, 7} * 2

@@ -3,7 +3,7 @@
 local nn = require "nn"
 local c = nn.config{pack = "n3hd", batch = 2, N = 40, H = 2, D = 16, bias = true, read = "permute"}
 local B, N, H, D = c.batch, c.N, c.H, c.D
-local packs = { -- the sizes of the columns' dimensions; where the three, the heads and the channels are
+local packs = { -- sizes of the columns' dimensions; where the three, heads and channels are
   n3hd = {{3, H, D}, {1, 2, 3}}, nh3d = {{H, 3, D}, {2, 1, 3}}, nhd3 = {{H, D, 3}, {3, 1, 2}},
   nd3h = {{D, 3, H}, {2, 3, 1}}, ndh3 = {{D, H, 3}, {3, 2, 1}}, n3dh = {{3, D, H}, {1, 3, 2}},
 }
@@ -26,5 +26,5 @@ else -- slices first
   q, k, v = part(1), part(2), part(3)
 end
 if c.read == "whole" then nn.output("whole", apart * 2) end -- in its own order, too
-local y = q:attention(k, v, {}):permute{1, 3, 2, 4}:reshape{B, N, H * D}:linear("out", {out = H * D})
-nn.output("y", y)
+local y = q:attention(k, v, {}):permute{1, 3, 2, 4}:reshape{B, N, H * D}
+nn.output("y", y:linear("out", {out = H * D}))

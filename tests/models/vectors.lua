@@ -5,7 +5,9 @@ local K, N = cfg.K, cfg.N
 local dims = cfg.rank == 2 and {1, K} or {1, 1, K}
 local x = nn.input("x", dims)
 local last = #dims
-local function linear(v, name, out, bias) return v:linear(name, {out = out, bias = bias or false}) end
+local function linear(v, name, out, bias)
+  return v:linear(name, {out = out, bias = bias or false})
+end
 local function part(v, i, width) return nn.slice(v, last, (i - 1) * width + 1, i * width) end
 
 -- A residual stream whose norm the products below read.

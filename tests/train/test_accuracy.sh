@@ -9,8 +9,10 @@ learns() {
   local model=$1 most=$2; shift 2
   build/nngen train models/$model.lua --quiet --out-dir "$work/$model" \
     --save-every 1000 "$@" >"$work/said" || { cat "$work/said"; return 1; }
-  [ "$most" = 0.01 ] && figure overfitted $model "$(python3 tests/train/reference.py log "$work/$model/log.jsonl" loss)" \
-    "$(grep -c '"loss"' "$work/$model/log.jsonl")"
+  local log=$work/$model/log.jsonl
+  [ "$most" = 0.01 ] &&
+    figure overfitted $model "$(python3 tests/train/reference.py log "$log" loss)" \
+      "$(grep -c '"loss"' "$log")"
   python3 -c "
 import json, sys
 losses = [step['loss'] for step in map(json.loads, open('$work/$model/log.jsonl'))
@@ -53,8 +55,8 @@ else skip "real digits" "scikit-learn is not installed"; fi
 # In 16 bits pictures of 16x16 stay eight times as near as 8x8, which take a sixth of the time: four
 # steps are within 0.008 of each loss, of three seeds, and 0.025 away at a rate that is a tenth off.
 # beside SIZE STEPS RATE LOSSES WEIGHTS OPTIONS...: how far they may be from PyTorch's. SIZE/LARGER,
-# STEPS/MORE: where figures are wanted (`make bench`). In 50 steps of 8x8 in fp32 a rounding turns a
-# ReLU, which moves losses by 2e-4; of 16x16, where each counts less, none does.
+# STEPS/MORE: where figures are wanted (`make bench`). In 50 steps of 8x8 in fp32 a loss was 2e-4 off,
+# presumably as a rounding turned a ReLU; of 16x16, where each counts less, 5e-7.
 beside() {
   local size=${1%/*} steps=${2%/*} rate=$3 losses=$4 weights=$5 resnet= got
   [ "${NNGEN_FIGURES:-}" ] && size=${1#*/} steps=${2#*/}
