@@ -18,7 +18,7 @@ enum {
   MaxThreads = 1024,        // of a block
   MaxGridYz = 65535,        // CUDA's limit; x is limited by int
   MaxSmem = 256 * 1024,     // no GPU has more shared memory per block
-  MaxParamBytes = 4096,     // of a kernel's parameters: 8 for each, 128 for a tensor map
+  MaxParamBytes = 32764,    // of a kernel's parameters, since CUDA 12.1: 8 for each, 128 for a map
   MaxBox = 256,             // elements along a dimension of a tensor map's box
   MaxCluster = 8,           // largest portable cluster of sm_90
   Align = 256               // of tensors in their space

@@ -1,16 +1,21 @@
 //@ part("parts/head.cu")
+//@ local one = #k.parts == 1 and k.parts[1]
+//@ if not one then alike(k) end
+//@ if k.begins then
+#include "lib/tensors.cuh"
+//@ end
 
 constexpr int kThreads = $(k.threads);
-//@ local one = #k.parts == 1 and k.parts[1]
 //@ if one then
 constexpr int kLanes = $(one.lanes);  // neighbouring elements per thread
 constexpr $(counter(one.count)) kCount = $(one.count);
 //@ end
+//@ if k.begins then part("parts/begins.cu") end
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
 //@ if one then
-//@ one.block = "blockIdx.x"
+//@ one.block, one.elements = "blockIdx.x", "kCount"
 //@ part("parts/map_place.cu", one)
 $(one.decode)
 $(one.loads)
@@ -20,11 +25,17 @@ $(one.body)
   }
 $(one.stores)
 //@ end
-//@ for _, one in ipairs(one and {} or k.parts) do
-  if (blockIdx.x < $(one.last)) {  // $(one.layer)
+//@ for _, one in ipairs(one and {} or k.classes) do
+//@ if one.fields then part("parts/tensors.cu", one) end
+  if (blockIdx.x < $(one.last)) {  // $(one.layer)$(one.more)
     constexpr int kLanes = $(one.lanes);
+//@ if one.elements == "kCount" then
     constexpr $(counter(one.count)) kCount = $(one.count);
-//@ one.block = "(blockIdx.x - " .. one.begin .. ")"
+//@ end
+//@ if one.fields then
+    const auto of = $(one.tensors)(part_of(kBegins, $(one.first), $(one.final), blockIdx.x));
+//@ end
+//@ one.block = "(blockIdx.x - " .. (one.fields and "of.begin" or one.begin) .. ")"
 //@ part("parts/map_place.cu", one)
 $(one.decode)
 $(one.loads)

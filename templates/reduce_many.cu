@@ -1,6 +1,10 @@
 //@ part("parts/head.cu")
+//@ alike(k)
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
+//@ if k.begins then
+#include "lib/tensors.cuh"
+//@ end
 
 constexpr int kThreads = $(k.threads);
 constexpr int kWarps = kThreads / kWarp;
@@ -9,26 +13,35 @@ constexpr int kPart = $(k.part);      // elements per block
 constexpr int kBlocks = $(k.blocks);
 
 $(k.states)
+//@ if k.begins then part("parts/begins.cu") end
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
   __shared__ State shared[kWarps];
   __shared__ bool last;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+//@ for _, one in ipairs(k.classes) do
+//@ if one.fields then part("parts/tensors.cu", one) end
+//@ end
   // Each block reduces a part of one tensor.
   State acc[1];
-//@ for i, part in ipairs(k.parts) do
-  $(i > 1 and "else " or "")if (blockIdx.x < $(part.last)) {  // $(part.layer)
-    constexpr int kLanes = $(part.lanes);
-    constexpr $(counter(part.count)) kCount = $(part.count);
-    const int begin = $(part.begin > 0 and "(blockIdx.x - " .. part.begin .. ")" or "blockIdx.x") * kPart;
-    const $(counter(part.count)) end = kCount - begin < kPart ? kCount : begin + kPart;
+//@ for i, one in ipairs(k.classes) do
+  $(i > 1 and "else " or "")if (blockIdx.x < $(one.last)) {  // $(one.layer)$(one.more)
+    constexpr int kLanes = $(one.lanes);
+//@ if one.elements == "kCount" then
+    constexpr $(counter(one.count)) kCount = $(one.count);
+//@ end
+//@ if one.fields then
+    const auto of = $(one.tensors)(part_of(kBegins, $(one.first), $(one.final), blockIdx.x));
+//@ end
+    const int begin = (blockIdx.x - $(one.fields and "of.begin" or one.begin)) * kPart;
+    const $(counter(one.count)) end = $(one.elements) - begin < kPart ? $(one.elements) : begin + kPart;
     auto take = [&](int e, State (&one)[kLanes]) {
-$(part.decode_element)
-$(part.element_loads)
+$(one.decode_element)
+$(one.element_loads)
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-$(part.element_body)
+$(one.element_body)
       }
     };
     accumulate<1, kLanes, kDepth, State>(acc, begin + threadIdx.x * kLanes, end,
@@ -40,15 +53,22 @@ $(part.element_body)
   State *left = reinterpret_cast<State *>(own_states);
   if (threadIdx.x == 0) left[blockIdx.x] = acc[0];
   if (!last_to_arrive(own_arrived, kBlocks, &last)) return;
-//@ for i, part in ipairs(k.parts) do
-  if (warp == $((i - 1) % (k.threads // 32))) {  // $(part.layer)
-    acc[0] = join_left(left, $(part.begin), $(part.last), lane);
+//@ for _, one in ipairs(k.classes) do
+//@ if one.fields then
+  for (int part = $(one.first) + warp; part <= $(one.final); part += kWarps) {
+    acc[0] = join_left(left, kBegins[part], kBegins[part + 1], lane);
     if (lane == 0) {
-$(part.loads)
+      const auto of = $(one.tensors)(part);
+//@ else
+  if (warp == $(one.first % (k.threads // 32))) {  // $(one.layer)
+    acc[0] = join_left(left, $(one.begin), $(one.last), lane);
+    if (lane == 0) {
+//@ end
+$(one.loads)
       for (int j = 0; j < 1; ++j) {
-$(part.body)
+$(one.body)
       }
-$(part.stores)
+$(one.stores)
     }
   }
 //@ end

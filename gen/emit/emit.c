@@ -79,6 +79,22 @@ static void put_params(Emitter *e) {
   hole_take(e, "params", &b);
 }
 
+// Sets what alike.lua has to know: the names of the text, and the types of pointers among them.
+static void put_names(Emitter *e) {
+  const Group *g = e->g;
+  int nreads, nwrites;
+  Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
+  hole_text(e, "taken", names_taken(g->names));
+  lua_newtable(e->c->lua);
+  for (int i = 0; i < nreads; i++)
+    hole_text(e, expr_pointer(g, reads[i]),
+              arena_printf(e->c->arena, "const %s *", expr_ctype(reads[i]->type.dtype)));
+  for (int i = 0; i < nwrites; i++)
+    hole_text(e, expr_pointer(g, writes[i]),
+              arena_printf(e->c->arena, "%s *", expr_ctype(writes[i]->type.dtype)));
+  lua_setfield(e->c->lua, -2, "pointers");
+}
+
 // ---- the fused expression ---------------------------------------------------------------------
 
 // Does the epilogue output of this scope store n?
@@ -166,8 +182,8 @@ static void put_condition(const Group *k, Scope *s, Index *at) {
   scope_free(&before);
 }
 
-// Pushes the parameters of one part of a multi-tensor launch, whose blocks begin at `begin`.
-static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
+// Pushes the parameters of one part of a multi-tensor launch.
+static void put_part(Emitter *e, int tail, const Group *part) {
   Type t = part->anchor->type;
   int d;
   bool cut = in_place_position(part, &d) != NULL;
@@ -179,12 +195,11 @@ static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
   emit_lane_index(&t, emit_index_names(t.rank), at);
   hole_int(e, "count", type_count(&t));
   hole_int(e, "lanes", part->tile.lanes);
-  hole_int(e, "begin", begin);
+  hole_int(e, "blocks", part->tile.grid[0]);
   if (part->tile.columns) {
     hole_int(e, "columns", part->tile.columns);
     hole_int(e, "rows", part->tile.rows);
   }
-  hole_int(e, "last", begin + part->tile.grid[0]);
   hole_text(e, "layer", part->anchor->name);
   e->g->tile.lanes = part->tile.lanes;
   if (part->changes) put_condition(part, &s, at);
@@ -193,15 +208,13 @@ static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
 }
 
 void emit_map(Emitter *e) {
-  int64_t begin = 0;
   int count;
   Group *const *parts = group_parts(&e->g, &count);
   lua_State *lua = e->c->lua;
   lua_newtable(lua);
   for (int i = 0; i < count; i++) {
-    put_part(e, i, parts[i], begin);
+    put_part(e, i, parts[i]);
     lua_seti(lua, -2, i + 1);
-    begin += parts[i]->tile.grid[0];
   }
   lua_setfield(lua, -2, "parts");
 }
@@ -333,6 +346,7 @@ void emit_group(Compiler *c, Group *g) {
   hole_int(&e, "threads", g->tile.threads);
   g->tm->emit(&e);
   put_params(&e); // also sets which arguments are pointers
+  if (g->nparts) put_names(&e);
   emit_header(&e);
   g->source = render(&e, emit_template_file(g));
   lua_pop(c->lua, 1);

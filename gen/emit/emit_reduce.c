@@ -150,7 +150,7 @@ void emit_reduce(Emitter *e) {
 }
 
 // Pushes the parameters of one of several tensors.
-static void put_tensor(Emitter *e, int i, int64_t begin) {
+static void put_tensor(Emitter *e, int i) {
   Group *part = e->g->parts[i];
   lua_newtable(e->c->lua);
   part->tile.together = true;
@@ -158,8 +158,7 @@ static void put_tensor(Emitter *e, int i, int64_t begin) {
   put_sweep(&r);
   hole_int(e, "lanes", part->tile.lanes);
   hole_int(e, "count", type_count(r.in));
-  hole_int(e, "begin", begin);
-  hole_int(e, "last", begin + part->tile.grid[0]);
+  hole_int(e, "blocks", part->tile.grid[0]);
   hole_text(e, "layer", bundle_reduction(part)->in[0]->name);
 }
 
@@ -174,11 +173,9 @@ void emit_reduce_many(Emitter *e) {
   hole_int(e, "part", g->tile.part);
   hole_int(e, "blocks", g->tile.grid[0]);
   lua_newtable(lua);
-  int64_t begin = 0;
   for (int i = 0; i < g->nparts; i++) {
-    put_tensor(e, i, begin);
+    put_tensor(e, i);
     lua_seti(lua, -2, i + 1);
-    begin += g->parts[i]->tile.grid[0];
   }
   lua_setfield(lua, -2, "parts");
 }

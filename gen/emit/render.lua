@@ -1,7 +1,8 @@
 -- render.lua: the template engine. A line that starts with //@ is Lua; $(e) inserts the value of e;
 -- a line that consists of $(e) is omitted if the value is empty. Line n of the Lua chunk is line n
 -- of the template, so errors name the line. The parameters of a template are the fields of `k`;
--- part(file) inserts another file of templates/, with the same or with given parameters.
+-- part(file) inserts another file of templates/, with the same or with given parameters; alike(k) is
+-- that of alike.lua.
 --
 -- The rendered text contains #line, so that compiler messages name the template: at the top and
 -- wherever line counts differ; not with `plain`. emit.c indents the text by its braces.
@@ -12,6 +13,9 @@ local match, find, sub = string.match, string.find, string.sub
 
 -- The type of an element count: indices fit an int, counts not always.
 local function counter(count) return count < 2^31 and "int" or "unsigned" end
+
+local alike_of = assert(load(read("gen/emit/alike.lua"), "=gen/emit/alike.lua"))()
+local function alike(k) return alike_of(k, counter) end
 
 local cache = {} -- file -> compiled template
 
@@ -40,7 +44,7 @@ local function compile(file, text)
     lines[#lines + 1] = translate(sub(text, at, last - 1), #lines + 1)
     at = last + 1
   end
-  local head = "local put, put_some, k, part, counter = ...\n"
+  local head = "local put, put_some, k, part, counter, alike = ...\n"
   return assert(load(head .. table.concat(lines, "\n"), "=" .. file, "t"))
 end
 
@@ -65,7 +69,7 @@ return function(file, k, plain)
       if lines ~= "" then put(n, lines) end
     end
     local function part(file, others) run("templates/" .. file, others or holes) end
-    cache[name](put, put_some, holes, part, counter)
+    cache[name](put, put_some, holes, part, counter, alike)
   end
   run(file, k)
   return table.concat(out, "\n") .. "\n"

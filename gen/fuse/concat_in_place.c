@@ -39,10 +39,25 @@ static bool same_order(const Node *a, const Node *b) {
   return !memcmp(a->type.order, b->type.order, sizeof a->type.order);
 }
 
+// Is a part of n, which is in place, stored in another shape than its own, as only a contiguous
+// range can be?
+static bool has_reshaped_part(const Node *n) {
+  bool found = false;
+  for (int i = 0; i < n->nin && !found; i++) {
+    const Node *part = n->in[i];
+    found = part->placed ? has_reshaped_part(part)
+                         : part->group && group_stored(part->group, part) != part;
+  }
+  return found;
+}
+
 // Can n, a concat whose parts are in place, become a part of this concat?
 static bool is_movable(const Graph *g, const Node *concat, const Node *n) {
+  Node part = *n;
+  part.parent = (Node *)concat;
   return n->type.dtype == concat->type.dtype && n->entry == concat->entry && !n->parent &&
-         !leaves_model(g, n) && !is_head(g, n);
+         !leaves_model(g, n) && !is_head(g, n) &&
+         (view_whole_part(&part) || !has_reshaped_part(n));
 }
 
 // Has n, of a kernel of reductions, the shape of its results or of a row group's elements?

@@ -12,7 +12,7 @@
 //   scores attend_own.c     attentions that share scores get a copy of the scores each
 // Then attend.c and attend_backward.c find attention and its backward (both contractions and what
 // is between them), and the table `steps` joins groups. split_rows.c decides which row reductions
-// are split over blocks; if any is, grouping is repeated. `unfused` merges only within one call of
+// are split over blocks; as long as any is, grouping is repeated. `unfused` merges only within one call of
 // a layer.
 #include "fuse.h"
 
@@ -473,7 +473,9 @@ static Graph *copy_and_group(Compiler *c, Graph *g) {
 void fuse_pass(Compiler *c) {
   Graph *g =
       options_fused(&c->options) ? depthwise_wgrad_make(position_tables_make(c->graph)) : c->graph;
+  enum { kMostChoices = 4 };
   c->graph = copy_and_group(c, g);
-  if (split_rows_choose(g, c->graph)) c->graph = copy_and_group(c, g);
+  for (int i = 0; i < kMostChoices && split_rows_choose(g, c->graph); i++)
+    c->graph = copy_and_group(c, g);
   if (options_fused(&c->options)) c->graph = scatter_choose(g, c->graph, copy_and_group);
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { kLeastParts = 2, kMostParts = 96 };
+enum { kLeastParts = 2, kMostParts = 1000 };
 
 typedef enum End { RunsLast, RunsFirst, EndCount } End;
 
@@ -15,6 +15,7 @@ typedef struct Parts { // a bundle under construction
   Group *group[kMostParts];
   const Node *tensor[kMostPointers]; // read or written by any of them: a parameter each
   int count, ntensors;
+  bool changes; // does one of them update a state?
 } Parts;
 
 Group *const *group_parts(Group *const *g, int *count) {
@@ -140,13 +141,15 @@ static bool add_part(Parts *p, Group *k) {
 
 // Adds k if no part depends on it, nor it on any part.
 static bool add_apart(Parts *p, Group *k) {
-  bool apart = true;
-  for (int i = 0; i < p->count && apart; i++) {
+  bool changes = p->changes || writes_states(k->graph, k);
+  for (int i = 0; i < p->count; i++) {
     Group *part = p->group[i];
-    apart = part != k && !multi_launch_in_the_way(part, k) && !fuse_reaches(part, k) &&
-            !fuse_reaches(k, part);
+    if (part == k || (changes && multi_launch_in_the_way(part, k))) return false;
+    if (fuse_reaches(part, k) || fuse_reaches(k, part)) return false;
   }
-  return apart && add_part(p, k);
+  if (!add_part(p, k)) return false;
+  p->changes = changes;
+  return true;
 }
 
 static void bundle(Graph *g, End end, int entry) {

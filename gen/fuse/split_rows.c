@@ -7,7 +7,7 @@
 // faster depends on both sizes, the computation and the GPU. So groups are first made with one
 // block per row; the templates then estimate each such kernel and the kernels that would replace
 // it. If the split version is faster, all reductions of the kernel are marked (Node.many; reason:
-// Node.blocks), and groups are made again.
+// Node.blocks), and groups are made again; then other reductions may be in such a kernel.
 #include "fuse.h"
 
 #include <math.h>
@@ -247,11 +247,19 @@ static bool choose(Group *rows) {
   return cheaper;
 }
 
+// Has the choice been made for all reductions of k?
+static bool is_chosen(const Group *k) {
+  bool chosen = true;
+  for (int i = 0; i < k->nnodes; i++)
+    chosen = chosen && (k->nodes[i]->op->cls != OpReduce || k->nodes[i]->blocks);
+  return chosen;
+}
+
 bool split_rows_choose(Graph *g, Graph *grouped) {
   bool any = false;
   for (int i = 0; i < grouped->ngroups; i++) {
     Group *k = grouped->groups[i];
-    if (k->tm->fusion == &fusion_row && !k->fixed) any = choose(k) || any;
+    if (k->tm->fusion == &fusion_row && !k->fixed && !is_chosen(k)) any = choose(k) || any;
   }
   for (int i = 0; i < g->nnodes && any; i++) {
     Node *n = g->nodes[i];

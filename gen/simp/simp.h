@@ -4,10 +4,11 @@
 
 #include "gen/lang/lang.h"
 
-enum {                 // limits of generated kernels
-  kMostPointers = 500, // parameters of a kernel: all drivers accept 4 KB
-  kSureRow = 16384,    // rows of up to this many elements always fit in registers
-  kSortRun = 2048      // elements that a block sorts
+enum {                  // limits of generated kernels
+  kMostPointers = 4000, // parameters of a kernel: 32764 bytes, since CUDA 12.1
+  kMostConcat = 500,    // parts of a concat
+  kSureRow = 16384,     // rows of up to this many elements always fit in registers
+  kSortRun = 2048       // elements that a block sorts
 };
 
 // ---- simp.c -------------------------------------------------------------------------------------

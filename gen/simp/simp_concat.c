@@ -177,14 +177,14 @@ static Node *concat_of_concats(Graph *to, Node *n) {
     for (int j = 0; inner && j < x->nin; j++) parts[count++] = x->in[j];
     if (!inner) parts[count++] = x;
   }
-  bool simpler = count > n->nin && count <= kMostPointers;
+  bool simpler = count > n->nin && count <= kMostConcat;
   return simpler ? simp_make(to, n->op, count, parts, &n->attr, n) : NULL;
 }
 
 // A concat of more parts than a kernel takes becomes a concat of concats (steps of a recurrence).
 static Node *concat_of_many(Graph *to, Node *n) {
-  if (!node_is_move(n, MoveConcat) || n->nin <= kMostPointers) return NULL;
-  int count = 0, runs = (int)ceil_div(n->nin, kMostPointers), size = (int)ceil_div(n->nin, runs);
+  if (!node_is_move(n, MoveConcat) || n->nin <= kMostConcat) return NULL;
+  int count = 0, runs = (int)ceil_div(n->nin, kMostConcat), size = (int)ceil_div(n->nin, runs);
   Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)runs);
   for (int i = 0; i < n->nin; i += size) {
     int left = n->nin - i < size ? n->nin - i : size;

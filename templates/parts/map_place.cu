@@ -8,10 +8,10 @@
   constexpr int kBlocksAcross = (kColumns - 1) / (kAcross * kLanes) + 1;
   const int row = $(k.block) / kBlocksAcross * kRows + threadIdx.x / kAcross;
   const int column = ($(k.block) % kBlocksAcross * kAcross + threadIdx.x % kAcross) * kLanes;
-  if (row >= kCount / kColumns || column >= kColumns) return;
+  if (row >= $(k.elements) / kColumns || column >= kColumns) return;
   const int i = row * kColumns + column;
 //@ else
   const int i = ($(k.block) * kThreads + threadIdx.x) * kLanes;
-  if (i >= kCount) return;
+  if (i >= $(k.elements)) return;
 //@ end
   nn_assume(i >= 0);  // makes remainders cheaper

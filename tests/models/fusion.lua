@@ -282,6 +282,22 @@ function cases.norms()
   nn.output("most", most)
   at_most(3) -- and the map that adds up
 end
+-- Updates of many tensors, clipped by a norm of all of them: those that are alike share text.
+function cases.updates()
+  local sizes, squares = {4, 1024, 3072, 60, 7000, 1, 2049, 35, 3, {40, 30}}, nil
+  local given, states = {}, {}
+  for i, size in ipairs(sizes) do
+    local flat = type(size) == "number"
+    given[i] = flat and nn.input("x" .. i, {size}) or nn.input("x" .. i, size):t()
+    states[i] = nn.state("s" .. i, given[i].shape, {dtype = i == 5 and "f16" or "f32"})
+    local square = given[i]:square():sum()
+    squares = squares and squares + square or square
+  end
+  local scale = nn.minimum(1 / squares:sqrt(), 1)
+  for i, x in ipairs(given) do nn.update(states[i], states[i] * 0.9 + x * scale) end
+  nn.output("norm", squares)
+  at_most(4) -- the tensor of one element has no part in the sums, and the matrix its own
+end
 -- A gated unit: halves of one product, or two products of one input, in one epilogue.
 function cases.gated()
   local x = nn.input("x", {24, 40})

@@ -320,11 +320,21 @@ fault "sums of weights: a row of each tile is left out" templates/lib/attend_sum
 norms() { run tests/models/fusion.lua --set case=norms; }
 sound "no fault, no complaint about reductions of several tensors" norms
 fault "reduce_many: a tensor's last block is forgotten" templates/reduce_many.cu \
-  's/, \$(part.last), lane/, $(part.last - 1), lane/' norms
+  's/, \$(one.last), lane/, $(one.last - 1), lane/' norms
 fault "reduce_many: a tensor's last elements are another's" templates/reduce_many.cu \
-  's/kCount - begin < kPart ? kCount/kCount - begin < kPart ? begin + kPart/' norms
+  's/begin < kPart ? \$(one.elements)/begin < kPart ? begin + kPart/' norms
 fault "reduce_many: states are read before all have arrived" templates/reduce_many.cu \
   's/if (!last_to_arrive(own_arrived, kBlocks, &last)) return;/if (blockIdx.x) return;/' norms
+updates() { run tests/models/fusion.lua --set case=updates; }
+sound "no fault, no complaint about updates of several tensors" updates
+fault "tensors: a part's first block is that of the one before" templates/lib/tensors.cuh \
+  's/begins\[middle\] <= block/begins[middle] < block/' updates
+fault "tensors: the search ends one step too early" templates/lib/tensors.cuh \
+  's/first < final)/first < final - 1)/' updates
+fault "reduce_many: a part of many is left out" templates/reduce_many.cu \
+  's/part <= \$(one.final)/part < $(one.final)/' updates
+fault "parts that share text have the same number of elements" gen/emit/alike.lua \
+  's/class.elements = "of.count"/class.elements = tostring(class.count)/' updates
 parts() { run tests/models/reduce.lua --set only=sum rows=2 columns=30 depth=1000; }
 sound "no fault, no complaint about parts of a reduction" parts
 fault "reduce: a part is forgotten" \
@@ -395,7 +405,7 @@ fault "rows across memory: a thread's part is forgotten" templates/lib/reduce.cu
 fault "window: one tap too few" templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' \
   run models/lenet.lua
 fault "map: the last vector is dropped" templates/parts/map_place.cu \
-  's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
+  's/if (i >= \$(k.elements)) return/if (i + kLanes >= $(k.elements)) return/' run tests/models/fixed.lua
 scatters() { run tests/models/scatter.lua --set case=rows n=5000 d=33 skewed=true; }
 sorted_ids() { run tests/models/scatter.lua --set case=sorted d=33 skewed=true "$@"; }
 long_place() { run tests/models/scatter.lua --set case=sorted_one n=6000 d=40 size=3; }
