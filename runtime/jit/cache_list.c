@@ -73,8 +73,8 @@ static int open_list(const char *dir, CacheList *list, Error *err) {
   return rc;
 }
 
-// Reads one entry; with_image checks every byte.
-static void inspect(const CacheList *list, CacheEntry *entry, bool with_image) {
+// Reads one entry; with_image checks every byte. False if it has been removed since it was listed.
+static bool inspect(const CacheList *list, CacheEntry *entry, bool with_image) {
   char path[600];
   bool missing = false;
   CacheItem item = {0};
@@ -83,18 +83,29 @@ static void inspect(const CacheList *list, CacheEntry *entry, bool with_image) {
   snprintf(entry->kernel, sizeof entry->kernel, "%s", item.kernel);
   snprintf(entry->arch, sizeof entry->arch, "%s", item.arch);
   free(item.image);
+  return !missing;
+}
+
+static int list_inspected(const char *dir, CacheList *list, bool with_image, Error *err) {
+  int rc = open_list(dir, list, err), left = 0;
+  if (rc) return rc;
+  for (int i = 0; i < list->nentries; i++) {
+    CacheEntry entry = list->entries[i];
+    if (inspect(list, &entry, with_image))
+      list->entries[left++] = entry;
+    else
+      list->bytes -= entry.bytes; // another process has evicted it
+  }
+  list->nentries = left;
+  return ExitOk;
 }
 
 int cache_list(const char *dir, CacheList *list, Error *err) {
-  int rc = open_list(dir, list, err);
-  for (int i = 0; !rc && i < list->nentries; i++) inspect(list, &list->entries[i], false);
-  return rc;
+  return list_inspected(dir, list, false, err);
 }
 
 int cache_verify(const char *dir, CacheList *list, Error *err) {
-  int rc = open_list(dir, list, err);
-  for (int i = 0; !rc && i < list->nentries; i++) inspect(list, &list->entries[i], true);
-  return rc;
+  return list_inspected(dir, list, true, err);
 }
 
 static bool drop(const CacheList *list, const CacheEntry *entry) {

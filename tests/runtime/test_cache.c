@@ -231,6 +231,27 @@ static void killed_writer(void **state) {
   }
 }
 
+// An entry that another process evicts while the cache is being listed is no broken entry.
+static void removed_while_listed(void **state) {
+  (void)state;
+  CacheList list;
+  Error err = {0};
+  int removed;
+  pid_t child = fork();
+  for (int i = 0; !child; i++) { // until it is killed, unless the parent has failed
+    put(kImage, sizeof kImage);
+    if (cache_clear(cache_dir(), &removed, &err) || i == 20000) _exit(1);
+  }
+  for (int i = 0; i < 3000; i++) {
+    assert_int_equal(cache_verify(cache_dir(), &list, &err), ExitOk);
+    for (int j = 0; j < list.nentries; j++) assert_true(list.entries[j].valid);
+    assert_true(list.nentries || !list.bytes);
+    cache_list_free(&list);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+}
+
 static void listed_verified_cleared(void **state) {
   (void)state;
   CacheList list;
@@ -294,10 +315,15 @@ static void oldest_go_first(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trip),      cmocka_unit_test(every_length_and_byte),
-      cmocka_unit_test(wrong_files),     cmocka_unit_test(unusable_folders),
-      cmocka_unit_test(failing_writes),  cmocka_unit_test(race),
-      cmocka_unit_test(killed_writer),   cmocka_unit_test(listed_verified_cleared),
+      cmocka_unit_test(round_trip),
+      cmocka_unit_test(every_length_and_byte),
+      cmocka_unit_test(wrong_files),
+      cmocka_unit_test(unusable_folders),
+      cmocka_unit_test(failing_writes),
+      cmocka_unit_test(race),
+      cmocka_unit_test(killed_writer),
+      cmocka_unit_test(removed_while_listed),
+      cmocka_unit_test(listed_verified_cleared),
       cmocka_unit_test(oldest_go_first),
   };
   return cmocka_run_group_tests(tests, NULL, temp_clean);
