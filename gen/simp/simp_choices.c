@@ -77,9 +77,12 @@ static bool is_move(const Node *n) {
   return n->op->cls == OpMove && n->nin == 1 && n->op->form <= MoveSlice;
 }
 
-// Evaluates n at a position; false if it depends on anything but positions and literals, or on
-// values that kernels would round or wrap. An unknown score chosen by a where() counts as 0.
-static bool value_at(Graph *to, const Node *n, const int64_t *at, int *left, double *v) {
+typedef bool Fold(Compiler *c, const Node *n, const double *in, double *v);
+
+// Evaluates n at a position by `fold`; false if it depends on anything but positions and literals.
+// An unknown score chosen by a where() counts as 0.
+static bool value_by(Fold *fold, Graph *to, const Node *n, const int64_t *at, int *left,
+                     double *v) {
   double in[MaxInputs];
   int64_t from[MaxRank];
   if (--*left < 0) return false;
@@ -88,7 +91,7 @@ static bool value_at(Graph *to, const Node *n, const int64_t *at, int *left, dou
     return *v = (double)at[n->attr.axis], true;
   if (is_move(n)) {
     place_before(n, at, from);
-    return value_at(to, n->in[0], from, left, v);
+    return value_by(fold, to, n->in[0], from, left, v);
   }
   if (n->op->cls != OpMap || n->op->typing == TypeDraw) return false;
   for (int i = 0; i < n->nin; i++) {
@@ -96,41 +99,21 @@ static bool value_at(Graph *to, const Node *n, const int64_t *at, int *left, dou
     for (int d = 0; d < t->rank; d++) from[d] = t->dim[d] > 1 ? at[d + n->type.rank - t->rank] : 0;
     if (i && is_choice(n) && (i == 1) != (in[0] != 0))
       in[i] = 0; // not chosen
-    else if (!value_at(to, n->in[i], from, left, &in[i])) {
+    else if (!value_by(fold, to, n->in[i], from, left, &in[i])) {
       if (!i || !is_choice(n)) return false;
       in[i] = 0;
     }
   }
-  return is_choice(n) ? fold_map(to->c, n, in, v) : fold_exact(to->c, n, in, v);
+  return is_choice(n) ? fold_map(to->c, n, in, v) : fold(to->c, n, in, v);
+}
+
+// The same, but also false if kernels would round or wrap a value on the way.
+static bool value_at(Graph *to, const Node *n, const int64_t *at, int *left, double *v) {
+  return value_by(fold_exact, to, n, at, left, v);
 }
 
 static bool is_low(double v) {
   return v <= -1e38;
-}
-
-// Does each row of scores have an unmasked position? Masked are those where n is the lowest float
-// or, if n is a condition, where it equals `when`.
-static bool in_each_row(Graph *to, const Node *n, const Type *scores, bool when) {
-  int64_t rows = scores->dim[scores->rank - 2], keys = scores->dim[scores->rank - 1];
-  int first = n->type.rank - 2; // the dimension of rows
-  bool each = rows <= kMostRows && first >= 0;
-  for (int d = 0; d < first; d++) each = each && n->type.dim[d] == 1;
-  for (int64_t r = 0; r < rows && each; r++) {
-    const int64_t own = r + keys - rows, places[] = {own, r, 0, keys - 1};
-    bool found = false;
-    for (int i = 0; i < 4 && !found; i++) {
-      int left = kMostAsked;
-      double v;
-      int64_t key = places[i] < 0 ? 0 : places[i] < keys ? places[i] : keys - 1;
-      int64_t at[MaxRank] = {0};
-      at[first] = n->type.dim[first] > 1 ? r : 0;
-      at[first + 1] = n->type.dim[first + 1] > 1 ? key : 0;
-      if (!value_at(to, n, at, &left, &v)) return false;
-      found = n->type.dtype == DtBool ? (v != 0) != when : !is_low(v);
-    }
-    each = found;
-  }
-  return each;
 }
 
 static bool is_lowest(const Node *n) {
@@ -145,40 +128,127 @@ static bool keeps_finite(const Node *n) {
   return n->op->flags & finite || by_number || is_choice(n) || !dtype_is_float(n->type.dtype);
 }
 
-// Are these scores computed from a contraction, positions and ordinary literals, so that they
-// cannot all be the lowest float themselves?
-static bool is_plain(const Node *n, int *left) {
+static bool is_ordinary(double v) {
+  return fabs(v) < 1e30;
+}
+
+// Is n computed from positions and literals, and an ordinary number everywhere (ALiBi's slopes)?
+static bool is_table(Graph *to, const Node *n) {
+  int64_t at[MaxRank] = {0}, count = type_count(&n->type);
+  for (int64_t i = 0; i < count; i++) {
+    int left = kMostAsked;
+    double v;
+    if (i == kMostRows || !value_by(fold_map, to, n, at, &left, &v) || !is_ordinary(v))
+      return false;
+    for (int d = n->type.rank - 1; d >= 0 && ++at[d] == n->type.dim[d]; d--) at[d] = 0;
+  }
+  return true;
+}
+
+// Are these scores computed from contractions, parameters, positions and ordinary literals, so that
+// they are not the lowest float themselves?
+static bool is_plain(Graph *to, const Node *n, int *left) {
   if (--*left < 0) return false;
-  if (simp_is_const(n)) return fabs(n->attr.value) < 1e30;
+  if (simp_is_const(n)) return is_ordinary(n->attr.value);
   if (n->op->cls == OpContract || node_is_computed(n)) return true;
-  bool plain = n->op->cls == OpMap ? keeps_finite(n)
-                                   : n->op->cls == OpMove && n->op->form <= MovePermute;
-  for (int i = 0; i < n->nin && plain; i++) plain = is_plain(n->in[i], left);
+  if (n->op->cls == OpSource && n->op->form == SourceParam) return true;
+  if (n->op->cls == OpMove && n->op->form == MoveGather) return is_plain(to, n->in[0], left);
+  bool plain = n->op->cls == OpMap ? keeps_finite(n) : n->op->cls == OpMove;
+  if (n->op->cls == OpMap && !plain) return is_table(to, n);
+  for (int i = 0; i < n->nin && plain; i++) plain = is_plain(to, n->in[i], left);
   return plain;
 }
 
-// n recomputed with x in the place of `was`; only moves are between.
-static Node *moved_alike(Graph *to, const Node *n, const Node *was, Node *x) {
-  if (n == was) return x;
-  Node *in = moved_alike(to, n->in[0], was, x);
-  return simp_make(to, n->op, 1, &in, &n->attr, n);
+// The input that map n scales by a positive number, or NULL.
+static Node *scaled(const Node *n) {
+  if (n->op->cls != OpMap || !(n->op->flags & (FlagMul | FlagDiv)) || n->nin != 2) return NULL;
+  bool by = is_scalar(n->in[1]) && n->in[1]->attr.value > 1e-6 && n->in[1]->attr.value < 1e6;
+  return by ? n->in[0] : NULL;
 }
 
-// n, scores or a mask added to them, with -inf in the place of the lowest float, if each row has
-// other positions. NULL if not, or if n is not such a choice behind moves.
-static Node *with_infinity(Graph *to, Node *n, const Type *scores) {
-  Node *choice = n;
-  int left = kMostAsked;
-  while (is_move(choice)) choice = choice->in[0];
-  if (!is_choice(choice)) return NULL;
-  int side = is_lowest(choice->in[1]) ? 1 : 2;
-  Node *lowest = choice->in[side], *in[3] = {choice->in[0], choice->in[1], choice->in[2]};
-  if (!is_lowest(lowest) || !is_plain(choice->in[3 - side], &left) ||
-      !in_each_row(to, n == choice ? in[0] : n, scores, side == 1))
-    return NULL;
-  Type scalar = type_make(lowest->type.dtype, 0, NULL);
-  in[side] = simp_const(to, -INFINITY, &scalar, lowest);
-  return moved_alike(to, n, choice, simp_make(to, choice->op, 3, in, NULL, choice));
+static bool is_sum(const Node *n) {
+  return n->op->cls == OpMap && n->op->flags & FlagAdd && n->nin == 2;
+}
+
+// Does n vary only along its last two dimensions?
+static bool is_matrix(const Type *t) {
+  for (int d = 0; d < t->rank - 2; d++)
+    if (t->dim[d] != 1) return false;
+  return true;
+}
+
+typedef enum Sight { Shown, Hidden, Unknown } Sight;
+
+typedef struct Hiding { // of scores
+  Graph *to;
+  int left;                         // nodes that may still be visited
+  const Node *ordinary[kMostAsked]; // those in which nothing is hidden
+  int count;
+} Hiding;
+
+// Is the lowest float, or minus infinity, in the score n at this row and key? The same for all
+// batches and heads, or unknown.
+static Sight sight_of(const Hiding *h, const Node *n, int64_t row, int64_t key, int *left) {
+  double v;
+  int rank = n->type.rank, asked = kMostAsked;
+  int64_t at[MaxRank] = {0};
+  for (int i = 0; i < h->count; i++)
+    if (h->ordinary[i] == n) return Shown;
+  if (--*left < 0) return Unknown;
+  if (rank > 1 && n->type.dim[rank - 2] > 1) at[rank - 2] = row;
+  if (rank && n->type.dim[rank - 1] > 1) at[rank - 1] = key;
+  if (is_matrix(&n->type) && value_at(h->to, n, at, &asked, &v))
+    return (n->type.dtype == DtBool ? v != 0 : is_low(v)) ? Hidden : Shown;
+  if (is_choice(n)) { // a condition that holds is Hidden
+    Sight first = sight_of(h, n->in[0], row, key, left);
+    return first == Unknown ? Unknown : sight_of(h, n->in[first == Hidden ? 1 : 2], row, key, left);
+  }
+  if (scaled(n)) return sight_of(h, scaled(n), row, key, left);
+  if (is_sum(n)) {
+    Sight a = sight_of(h, n->in[0], row, key, left), b = sight_of(h, n->in[1], row, key, left);
+    return a > b ? a : b;
+  }
+  bool seen = node_is_move(n, MoveReshape) && reshape_same_matrices(&n->type, &n->in[0]->type);
+  return seen ? sight_of(h, n->in[0], row, key, left) : Unknown;
+}
+
+// Does each row of scores provably have a position that is not hidden?
+static bool in_each_row(const Hiding *h, const Node *n) {
+  int64_t rows = n->type.dim[n->type.rank - 2], keys = n->type.dim[n->type.rank - 1];
+  bool each = rows <= kMostRows;
+  for (int64_t r = 0; r < rows && each; r++) {
+    const int64_t own = r + keys - rows, places[] = {own, r, 0, keys - 1};
+    each = false;
+    for (int i = 0; i < 4 && !each; i++) {
+      int left = kMostAsked;
+      int64_t key = places[i] < 0 ? 0 : places[i] < keys ? places[i] : keys - 1;
+      each = sight_of(h, n, r, key, &left) == Shown;
+    }
+  }
+  return each;
+}
+
+// n with -inf in the place of the lowest float, n itself if it has none, or NULL if that is
+// unknown. *hides: has it one of the two?
+static Node *with_infinity(Hiding *h, Node *n, bool *hides) {
+  *hides = is_scalar(n) && is_low(n->attr.value);
+  if (--h->left < 0) return NULL;
+  if (is_lowest(n)) {
+    Type scalar = type_make(n->type.dtype, 0, NULL);
+    return simp_const(h->to, -INFINITY, &scalar, n);
+  }
+  int asked = kMostAsked, first = is_choice(n);
+  bool through = first || is_sum(n) || scaled(n) || is_move(n), same = true, found = false;
+  if (!through && !*hides && !is_plain(h->to, n, &asked)) return NULL;
+  Node *in[3] = {n->nin ? n->in[0] : NULL};
+  for (int i = first; i < n->nin && through; i++) {
+    in[i] = scaled(n) && i ? n->in[i] : with_infinity(h, n->in[i], &found);
+    if (!in[i]) return NULL;
+    same = same && in[i] == n->in[i];
+    *hides = *hides || found;
+  }
+  if (!*hides && h->count < kMostAsked) h->ordinary[h->count++] = n;
+  return same ? n : simp_make(h->to, n->op, n->nin, in, &n->attr, n);
 }
 
 // exp(x - max(x)): the lowest float in x becomes -inf, if each row has other positions. Both give
@@ -190,14 +260,10 @@ Node *lowest_hidden(Graph *to, Node *n) {
   bool row = most && most->op->cls == OpReduce && most->op->flags & FlagMax && most->in[0] == x &&
              x->type.rank >= 2 && most->attr.axes == 1 << (x->type.rank - 1);
   if (!row || x->uses > 2 || !type_same_shape(&x->type, &n->type)) return NULL;
-  Node *hidden = with_infinity(to, x, &x->type);
-  for (int i = 0; i < 2 && !hidden && x->op->cls == OpMap && x->op->flags & FlagAdd; i++) {
-    int left = kMostAsked;
-    Node *in[2] = {x->in[0], x->in[1]};
-    in[i] = is_plain(x->in[1 - i], &left) ? with_infinity(to, x->in[i], &x->type) : NULL;
-    if (in[i]) hidden = simp_make(to, x->op, 2, in, &x->attr, x);
-  }
-  if (!hidden) return NULL;
+  Hiding h = {.to = to, .left = kMostAsked};
+  bool hides;
+  Node *hidden = with_infinity(&h, x, &hides);
+  if (!hidden || hidden == x || !in_each_row(&h, x)) return NULL;
   Node *in[2] = {hidden, simp_make(to, most->op, 1, &hidden, &most->attr, most)};
   Node *less = simp_make(to, from->op, 2, in, &from->attr, from);
   return simp_make(to, n->op, 1, &less, &n->attr, n);

@@ -445,7 +445,10 @@ typedef struct Beside {
 static Node *beside_reshape(Graph *to, Node *x, Beside *b) {
   int64_t dims[MaxRank];
   int left = kMostSearched;
-  if (node_is_move(x, MoveReshape) && type_same_shape(&x->in[0]->type, b->from)) return x->in[0];
+  if (node_is_move(x, MoveReshape) && type_same_shape(&x->in[0]->type, b->from)) {
+    simp_uses_of(x->in[0], x); // each reader of the reshape may read it now
+    return x->in[0];
+  }
   if (!x->type.rank) return x;
   bool free = b->reduced && (x->op->cls == OpSource || node_is_move(x, MoveReshape));
   free = free || b->units;

@@ -298,6 +298,14 @@ function cases.updates()
   nn.output("norm", squares)
   at_most(4) -- the tensor of one element has no part in the sums, and the matrix its own
 end
+-- The factors of GELU do not make two convolutions of one, whatever is between.
+function cases.stem()
+  local x = nn.input("x", {2, 12, 50})
+  nn.output("y", x:conv1d("a", {out = 16, kernel = 3, pad = 1}):gelu())
+  nn.output("z", x:conv1d("b", {out = 16, kernel = 3, groups = 2, bias = false}):gelu("tanh"))
+  nn.output("w", x:conv_transpose1d("c", {out = 8, kernel = 4, stride = 2}):gelu())
+  at_most(4)
+end
 -- A gated unit: halves of one product, or two products of one input, in one epilogue.
 function cases.gated()
   local x = nn.input("x", {24, 40})

@@ -22,6 +22,22 @@ local forms = {
     local at = nn.arange(N)
     return s:masked_fill(at:unsqueeze(1):gt(at:unsqueeze(-1)):view(1, 1, N, N), min)
   end,
+  lowest_scaled = function() return nn.where(key:le(row), s * 32 ^ 0.5, min) / 32 ^ 0.5 end, -- GPT-J
+  lowest_alibi = function() -- MPT: a bias of constants
+    local slopes = nn.arange(1 - N, 1):view(1, 1, N) / nn.pow(2, nn.arange(1, 3) * 4):view(2, 1, 1)
+    return (s + slopes):masked_fill(nn.triu(nn.ones({N, N}, {dtype = "bool"}), 1), min)
+  end,
+  lowest_biased = function() -- T5's decoder
+    return s + (nn.param("bias", {2, N, N}) + nn.triu(nn.full({N, N}, min), 1))
+  end,
+  lowest_joined = function() return s:reshape{2, N, N}:masked_fill(key:gt(row), min):view(1, 2, N, N) end,
+  lowest_window = function() -- Gemma 2, Mistral: of 256 keys
+    local outside = nn.tril(nn.ones({N, N}, {dtype = "bool"}), -256)
+    return s + nn.where(outside, min, nn.triu(nn.full({N, N}, min), 1))
+  end,
+  by_head = function() -- all keys are hidden from the second one
+    return nn.where(key:le(row):logical_and(nn.index({2, 1, 1}, 1):lt(1)), s, min)
+  end,
   strict = function() return nn.where(key:lt(row), s, min) end, -- the first row sees none
   cut = function()
     return nn.where(((row - key):to("f32") / 50):to("i32"):eq(0), s, -math.huge)
