@@ -50,10 +50,11 @@ local function masks_batches(mask, batches, list)
 end
 
 -- softmax(q @ k^T * scale + mask) @ v of (..., L, E); mask: bools, true is visible, or floats,
--- which are added.
+-- which are added. grouped: several heads of q may share one of k and v.
 define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: tensor,
        mask|attn_mask: tensor = nil, {dropout|dropout_p: chance = 0,
-       causal|is_causal: boolean = false, scale: number = nil})]],
+       causal|is_causal: boolean = false, scale: number = nil,
+       grouped|enable_gqa: boolean = true})]],
        "F.scaled_dot_product_attention", function(q, k, v, mask, o)
   local list, rank = {q, k, v}, 0
   for _, x in ipairs(list) do
@@ -79,6 +80,10 @@ define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: t
   end
   local heads = {}
   for i, x in ipairs(list) do heads[i] = shape(x)[#shape(x) - 2] or 1 end
+  if not o.grouped and heads[2] ~= 1 and heads[1] ~= heads[2] then
+    sdpa_fails("%d heads of q and %d of k: grouped = true lets heads share k and v", heads[1],
+               heads[2])
+  end
   local of_keys = math.max(heads[2], heads[3])
   local function as(i, most) return four(list[i], batches, heads[i] == 1 and most or nil) end
   local y = nn.attention(as(1, of_keys), as(2, heads[3]), as(3, heads[2]), given)

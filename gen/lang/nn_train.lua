@@ -358,7 +358,8 @@ function nn.train(batch, f, given)
   local own_decay = tools.own_decay(set.optimizer)
   local the_models = (own_decay and given.weight_decay or own_decay or 0) + 0.0
   local decay = tools.config({weight_decay = the_models}, "of the run").weight_decay
-  local verb = tools.config({loss_scaling = false, eval_examples = 0}, "of the verb")
+  local verb = tools.config({loss_scaling = false, eval_examples = 0, train_batch = batch},
+                            "of the verb")
   if set.lr < 0 then fail("train: lr = %g: expected 0 or more", set.lr) end
   if set.epochs < 1 or set.epochs > 1000000000 then
     fail("train: epochs = %d: expected 1 or more, at most 10^9", set.epochs)

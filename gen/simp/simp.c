@@ -130,6 +130,7 @@ static const Rule rules[] = {
     {broadcast_late, kMoved},         // a map broadcasts its operands itself
     {reshape_last, kMoved},           // f(reshape(x)) = reshape(f(x))
     {slice_first, kMoved},            // slice(reshape(a b)) = reshape(slice(a b)), of halves
+    {slice_split, kMoved},            // slice(x(H, 3 D)) = slice(x(H, 3, D))
     {sum_joins_product, kMoved},      // sum over k of w (a v^T) = sum over n of a (w v)
     {pads_to_concat, kMoved},         // pad(a) + pad(b) = concat(a, b)
     {batches_last, kMoved},           // matmul(reshape(a), reshape(b)) = reshape(matmul(a, b))

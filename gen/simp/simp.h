@@ -74,6 +74,7 @@ bool sum_is_mean(const Node *c, const Node *y, int64_t axes);
 
 SimpRule reshape_last;
 SimpRule slice_first;
+SimpRule slice_split;
 SimpRule batches_last;
 SimpRule batches_apart;
 SimpRule reduce_inside;

@@ -337,6 +337,29 @@ Node *slice_first(Graph *to, Node *n) {
   return reshape_as(to, slice, n->type.rank, n->type.dim);
 }
 
+// A slice of a reshaped product, of one of equal parts of a dimension, splits that dimension: q, k
+// and v of each head side by side, cut as (H, 3 D), become those of (H, 3, D). Not of two parts:
+// the halves of rotary embeddings stay halves.
+Node *slice_split(Graph *to, Node *n) {
+  int left = kMostSearched, d;
+  Node *moved = node_is_move(n, MoveSlice) && type_count(&n->type) ? n->in[0] : NULL;
+  if (!moved || !node_is_move(moved, MoveReshape) || moved->fixed) return NULL;
+  if (moved->type.rank == MaxRank || (d = cut_dim(n)) != n->type.rank - 1) return NULL;
+  int64_t size = n->type.dim[d], whole = moved->type.dim[d], dims[MaxRank];
+  if (size < 2 || whole % size || whole / size < 3 || n->attr.dims[d] % size) return NULL;
+  if (!reshape_product(moved->in[0], NULL, &left)) return NULL;
+  Attr attr = {0};
+  for (int i = 0; i <= moved->type.rank; i++) {
+    dims[i] = i < d ? moved->type.dim[i] : i == d ? whole / size : moved->type.dim[i - 1];
+    if (i == d + 1) dims[i] = size;
+    attr.ends[i] = dims[i];
+  }
+  attr.dims[d] = n->attr.dims[d] / size, attr.ends[d] = attr.dims[d] + 1;
+  Node *split = reshape_as(to, moved, moved->type.rank + 1, dims);
+  Node *slice = simp_make(to, n->op, 1, &split, &attr, n);
+  return reshape_as(to, slice, n->type.rank, n->type.dim);
+}
+
 // ---- maps ---------------------------------------------------------------------------------------
 
 // x, an index along a dimension of `shape`, in shape `from`, which has more batches: an index, or

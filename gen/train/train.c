@@ -172,7 +172,7 @@ static int need_neighbours(const Train *t, Error *err) {
 
 static int open_data(Train *t, Error *err) {
   if (t->images < 0) {
-    t->batch = whole_setting(t, "batch", 1);
+    t->batch = whole_setting(t, "train_batch", 1);
     if (t->patience)
       return err_set(err, ExitUsage,
                      "--patience counts evaluations: %s generates its own data, without a test set",

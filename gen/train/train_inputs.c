@@ -57,7 +57,8 @@ static int need_fed(const Train *t, const PlanEntry *entry, Error *err) {
       if (input->role == RoleInput && !fed)
         return err_set(err, ExitUsage,
                        "%s: the entry `%s` reads the input '%s', which no data gives: pictures "
-                       "and labels are nn.images, numbers by chance nn.random",
+                       "and labels are nn.images, numbers by chance nn.random, those of a file "
+                       "nn.tensor(\"FILE.npy\")",
                        input->loc, entry->name, input->name);
     }
   }

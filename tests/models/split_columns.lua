@@ -12,7 +12,12 @@ local x = nn.input("x", {B, N, H * D})
 local columns = x:layer_norm("norm"):linear("qkv", {out = 3 * H * D, bias = c.bias})
 local apart = columns:reshape{B, N, size[1], size[2], size[3]}
 local q, k, v
-if c.read == "permute" then
+if c.read == "chunks" then -- as GPT-NeoX: of each head, side by side
+  local function part(i)
+    return select(i, columns:reshape{B, N, H, 3 * D}:chunk(3, 4)):permute{1, 3, 2, 4}
+  end
+  q, k, v = part(1), part(2), part(3)
+elseif c.read == "permute" then
   local all = apart:permute{place[1] + 2, 1, place[2] + 2, 2, place[3] + 2}
   local function part(i) return nn.slice(all, 1, i, i):reshape{B, H, N, D} end
   q, k, v = part(1), part(2), part(3)

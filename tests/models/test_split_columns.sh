@@ -21,6 +21,7 @@ for pack in n3hd nh3d nhd3 nd3h ndh3 n3dh; do
     done
   done
 done
+ok "chunks of each head, fp16" stored 3 8 nh3d fp16 read=chunks
 ok "without a bias, odd sizes" stored 3 8 nhd3 fp16 bias=false N=37 H=3 D=24
 ok "what is also read whole keeps the order of the model" stored 4 1 nhd3 fp16 read=whole
 others() { # others CASE DTYPE KERNELS
