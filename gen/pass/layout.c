@@ -23,6 +23,18 @@ static bool is_seen_reduced(const Node *n) {
          view_same_memory(n);
 }
 
+// Reshape n of the copy that its input already has in type t's dtype, or NULL.
+static Node *seen_copy(Graph *to, Node *n, const Type *t) {
+  if (!node_is_move(n, MoveReshape) || !view_same_memory(n)) return NULL;
+  Node *x = n->in[0], *copy = x->subst;
+  if (!copy || !(copy->op->flags & FlagCopy) || copy->in[0] != x || copy->type.dtype != t->dtype ||
+      !type_same_order(&copy->type, &x->type) || !type_same_order(t, &n->type))
+    return NULL;
+  Node *view = graph_add(to, n->op, 1, &copy, &n->attr, n);
+  view->type = *t;
+  return view;
+}
+
 Node *layout_as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   Type t = n->type;
   t.dtype = dtype;
@@ -43,6 +55,8 @@ Node *layout_as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   }
   Node *copy = n->subst;
   if (copy && copy->type.dtype == dtype && type_same_order(&t, &copy->type)) return copy;
+  n->subst = seen_copy(to, n, &t);
+  if (n->subst) return n->subst;
   copy = n->subst = graph_add(to, op_need(to->c, "copy"), 1, &n, NULL, n);
   copy->type = t;
   return copy;

@@ -39,4 +39,18 @@ ok "a transformer block in bf16" alone 4 models/block.lua --dtype bf16
 ok "a residual network in bf16" alone 20 models/resnet18.lua --dtype bf16
 ok "in fp16, with a scaled loss" alone 20 models/resnet18.lua --dtype fp16 --set loss_scaling=true
 ok "a perceptron of large products in tf32" alone 2 models/mlp.lua --dtype tf32 --set batch=2048
+# A linear layer of (B, N, C) reads its input as it is, its gradient as rows: both in 16 bits.
+cat >"$work/rows.lua" <<'LUA'
+local nn = require "nn"
+nn.entry("train", function()
+  local loss = nn.input("x", {6, 5, 16}):linear("a", {out = 24}):relu():square():mean()
+  nn.output("loss", loss)
+  nn.optimize(loss, {optimizer = "sgd", lr = 0.1})
+end)
+LUA
+once() {
+  build/nngen run "$work/rows.lua" --entry train --dtype bf16 --quiet --check >"$work/log" &&
+    grep -q "ops -> 4 kernels" "$work/log" || { grep "^kernels\|: rel" "$work/log"; return 1; }
+}
+ok "an input is converted once for a layer and its gradient" once
 tap_done
