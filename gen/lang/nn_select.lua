@@ -145,8 +145,7 @@ define("diagonal_scatter(x: tensor, from|src: tensor, offset: whole = 0, a: axis
     fail("diagonal_scatter: the diagonal of %s is (%s), got %s", tostring(x),
          table.concat(wanted, ", "), tostring(from))
   end
-  local place = op.min(op.min(row, column), wanted[#wanted] - 1)
-  local spread = op.gather(from, place, {axis = #wanted - 1})
+  local spread = spread_diagonal(from, rows, columns, offset)
   local y = op.where(op.eq(column - row, offset), spread, turned)
   return nn.movedim(y, {-2, -1}, {a, b})
 end)
@@ -157,13 +156,8 @@ define("diag_embed(x: tensor, offset: whole = 0, a: whole = -2, b: whole = -1)",
   local dims = shape(x)
   if #dims < 1 then fail("diag_embed: expected at least one dimension, got %s", tostring(x)) end
   local n = dims[#dims] + math.abs(offset)
-  local row, column = nn.index({n, n}, 1), nn.index({n, n}, 2)
-  local place = op.min(row, column)
-  local y = nn.zeros({n, n}, {dtype = core.dtype(x)})
-  if dims[#dims] > 0 then
-    local spread = op.gather(x, op.min(place, dims[#dims] - 1), {axis = #dims - 1})
-    y = only(op.eq(column - row, offset), spread)
-  end
+  local y = dims[#dims] > 0 and spread_diagonal(x, n, n, offset) or
+    nn.zeros({n, n}, {dtype = core.dtype(x)})
   return nn.movedim(y, {-2, -1}, {a, b})
 end)
 -- For a vector diag_embed, for a matrix its diagonal.
