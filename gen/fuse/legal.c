@@ -166,13 +166,17 @@ static bool is_stored_for_others(const Group *k, const Node *n) {
   return found;
 }
 
-// Is n read only by maps of its shape? They are computed together with it.
+// Is n read only by maps of its shape? They are computed together with it, unless some of them wait
+// for a sum of others along a row: a norm.
 static bool feeds_maps(const Group *k, const Node *n) {
   int count;
   Node **readers = fuse_readers(k->graph, n, &count);
   bool all = count > 0 && count == n->uses;
-  for (int i = 0; i < count && all; i++)
-    all = goes_on(n, readers[i]) && !op_scatters(readers[i]->op);
+  for (int i = 0; i < count && all; i++) {
+    const Node *next = fuse_only_reader(readers[i]);
+    bool summed = next && next->op->cls == OpReduce && fuse_fits_row(next);
+    all = goes_on(n, readers[i]) && !op_scatters(readers[i]->op) && !(summed && count > 1);
+  }
   return all;
 }
 
