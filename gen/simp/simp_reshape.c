@@ -428,6 +428,26 @@ static bool may_follow_reduced(const Node *moved, const Node *n) {
   return may;
 }
 
+// Is n made by maps of a reduction of the rows of `elements` values: a norm of these rows?
+static bool made_of_rows(const Node *n, int64_t elements, int *left) {
+  if (n->fixed || --*left < 0) return false;
+  if (n->op->cls == OpReduce)
+    return type_count(&n->in[0]->type) == elements && n->attr.axes == 1 << (n->type.rank - 1);
+  bool found = false;
+  for (int i = 0; i < n->nin && n->op->cls == OpMap && !found; i++)
+    found = made_of_rows(n->in[i], elements, left);
+  return found;
+}
+
+// Is `moved` a reshape of normalised rows, of heads for example? What it meets takes their shape,
+// so that their kernel computes it, too.
+static bool is_of_rows(const Node *moved) {
+  int left = kMostSearched;
+  const Node *x = moved->in[0];
+  return x->op->cls == OpMap && !made_of_scores(x) && type_count(&x->type) > 1 &&
+         made_of_rows(x, type_count(&x->type), &left);
+}
+
 // Can one kernel compute both reductions?
 static bool reduced_alike(const Node *a, const Node *b) {
   return a->op->cls == OpReduce && b->op->cls == OpReduce && a->attr.axes == b->attr.axes &&
@@ -461,6 +481,7 @@ typedef struct Beside {
   bool scores; // `from` is scores
   bool units;  // units_may_follow()
   bool reduced; // may_follow_reduced()
+  bool rows;    // is_of_rows()
   int left; // nodes that may still be visited
 } Beside;
 
@@ -474,9 +495,10 @@ static Node *beside_reshape(Graph *to, Node *x, Beside *b) {
   }
   if (!x->type.rank) return x;
   bool free = b->reduced && (x->op->cls == OpSource || node_is_move(x, MoveReshape));
-  free = free || b->units;
+  free = free || b->units || (b->rows && x->op->typing != TypeDraw);
   bool numbers = type_count(&x->type) == 1; // maps of scalars share a kernel
-  if (b->reduced && x->op->cls == OpMap && !x->fixed && x->op->typing != TypeDraw && !numbers) {
+  bool follows = b->reduced || (b->rows && x->uses <= 1 && type_same_shape(&x->type, &b->n->type));
+  if (follows && x->op->cls == OpMap && !x->fixed && x->op->typing != TypeDraw && !numbers) {
     Node *in[MaxInputs];
     bool found = --b->left > 0;
     for (int i = 0; i < x->nin && found; i++) found = (in[i] = beside_reshape(to, x->in[i], b));
@@ -505,6 +527,7 @@ Node *reshape_last(Graph *to, Node *n) {
   beside.scores = joins_of_product(moved);
   beside.reduced = !beside.scores && may_follow_reduced(moved, n);
   beside.units = !beside.scores && units_may_follow(moved, n);
+  beside.rows = !beside.scores && is_of_rows(moved);
   for (int i = 0; i < n->nin; i++) {
     in[i] = beside_reshape(to, n->in[i], &beside);
     if (!in[i]) return NULL;

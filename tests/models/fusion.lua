@@ -298,6 +298,17 @@ function cases.updates()
   nn.output("norm", squares)
   at_most(4) -- the tensor of one element has no part in the sums, and the matrix its own
 end
+-- Heads that are normalised, seen as channels again and gated: one kernel.
+function cases.gated_heads()
+  local N, H, D = cfg.rows, 3, 16
+  local x, g = nn.input("x", {2, N, H, D}), nn.input("g", {2, N, H * D})
+  local w = nn.param("w", {H * D})
+  nn.output("rms", nn.functional.rms_norm(x, {D}):reshape{2, N, H * D} * g:silu() * w)
+  nn.output("layer", nn.functional.layer_norm(x - 1, {D}):reshape{2, N, H * D} + g)
+  local of = x:reshape{2 * N, H * D}
+  nn.output("group", nn.functional.group_norm(of, H):view(2, N, H * D) * g:sigmoid())
+  at_most(2)
+end
 -- The factors of GELU do not make two convolutions of one, whatever is between.
 function cases.stem()
   local x = nn.input("x", {2, 12, 50})
