@@ -83,9 +83,11 @@ function rules.reduce_lse(g, node, y, x) return g * op.exp(x - y) end
 function rules.reduce_expsum(g, node, y, x)
   return g * op.exp(x - op.stop_gradient(op.reduce_most(x, {axes = node.axes})))
 end
-local function extreme(g, node, y, x) -- shared by all elements equal to it, as in torch.amax
-  local chosen = op.eq(x, y):to("f32")
-  return g * chosen / op.reduce_sum(chosen, {axes = node.axes})
+-- Shared by all elements equal to it, as in torch.amax; NaN, which equals none, makes all of it NaN.
+local function extreme(g, node, y, x)
+  local chosen = op.eq(x, y)
+  local share = g / op.reduce_sum(chosen:to("f32"), {axes = node.axes})
+  return op.where(chosen, share, share * 0.0)
 end
 rules.reduce_max, rules.reduce_min = extreme, extreme
 -- The sum of each element and all after it. Computed as total minus prefix sum it would lose its
