@@ -220,10 +220,27 @@ static Node *part_of(Graph *to, const Beside *s, Node *all, const Node *p, Node 
   return part;
 }
 
+// A slice of one part of the merged node is a slice of that node.
+static Node *slice_of_part(Graph *to, const Beside *s, Node *node, Node **in) {
+  const Facts *of = node->nin == 1 ? &s->of[node->in[0]->id] : NULL;
+  if (!of || !(of->first || of->biases) || !node_is_move(node, MoveSlice) ||
+      !node_is_move(in[0], MoveSlice))
+    return NULL;
+  Attr cut = node->attr;
+  for (int d = 0; d < node->type.rank; d++)
+    cut.dims[d] += in[0]->attr.dims[d], cut.ends[d] += in[0]->attr.dims[d];
+  Node *part = graph_add(to, node->op, 1, in[0]->in, &cut, node);
+  part->type = node->type;
+  return part;
+}
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Beside *s = to->scratch;
   Node *first = s->of[node->id].first, *biased = s->of[node->id].biases, *list[kMostBeside];
-  if (!first && !biased) return graph_same(to, node, in);
+  if (!first && !biased) {
+    Node *part = slice_of_part(to, s, node, in);
+    return part ? part : graph_same(to, node, in);
+  }
   int count = products_of(s, first ? first : biased, list);
   Facts *all = &s->of[(first ? first : biased)->id];
   if (first) {

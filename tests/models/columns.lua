@@ -33,5 +33,15 @@ function cases.dims()
   return x:reshape{1, c.B * c.T * 32}:linear("a", {out = 256}):reshape{2, 2, 2, 2, 2, 2, 2, 2}
     :permute{1, 2, 3, 4, 5, 6, 8, 7} * 2
 end
+function cases.parallel() -- q, k and v beside the first product of a block, as in Phi
+  local qkv = x:linear("qkv", {out = 96}):view(c.B, c.T, 3, 2, 16)
+  local function turned(i)
+    local h = qkv:select(3, i):transpose(2, 3)
+    local a, b = h:slice(4, 1, 8), h:slice(4, 9)
+    return h * 0.8 + nn.concat({-b, a}, 4) * 0.6
+  end
+  local y = turned(1):attention(turned(2), qkv:select(3, 3):transpose(2, 3), {})
+  return y:transpose(2, 3):reshape{c.B, c.T, 32} + x:linear("up", {out = 32}):gelu()
+end
 function cases.shuffle() return pairs_of("a"):permute{1, 2, 4, 3}:reshape{c.B, c.T, 48}:tanh() end
 nn.output("y", assert(cases[c.case], "no such case")())

@@ -28,7 +28,7 @@ others() { # others CASE DTYPE KERNELS
   build/nngen tests/models/columns.lua --quiet --check --dtype $2 --set case=$1 >"$work/log" 2>&1 &&
     grep -q "ops -> $3 kernel" "$work/log" || { cat "$work/log"; echo "not $3 kernels"; return 1; }
 }
-for of in glu:1 turned:1 rotary:1 shared:3 dims:2 shuffle:1 wide_bias:2; do
+for of in glu:1 parallel:2 turned:1 rotary:1 shared:3 dims:2 shuffle:1 wide_bias:2; do
   few 2/1 others && ok "columns: ${of%:*}, fp32" others ${of%:*} fp32 ${of#*:}
 done
 ok "columns: rotary pairs, bf16" others rotary bf16 3 # and of its input, its parts
