@@ -439,13 +439,21 @@ static bool made_of_rows(const Node *n, int64_t elements, int *left) {
   return found;
 }
 
-// Is `moved` a reshape of normalised rows, of heads for example? What it meets takes their shape,
-// so that their kernel computes it, too.
-static bool is_of_rows(const Node *moved) {
+// Is `moved` a reshape of normalised rows, of heads for example? What map n has beside it takes
+// their shape, so that their kernel computes it, too; unless that is made of reductions in another
+// shape itself: the rule would ping-pong.
+static bool is_of_rows(const Node *moved, const Node *n) {
   int left = kMostSearched;
   const Node *x = moved->in[0];
-  return x->op->cls == OpMap && !made_of_scores(x) && type_count(&x->type) > 1 &&
-         made_of_rows(x, type_count(&x->type), &left);
+  bool found = x->op->cls == OpMap && !made_of_scores(x) && type_count(&x->type) > 1 &&
+               made_of_rows(x, type_count(&x->type), &left);
+  for (int i = 0; i < n->nin && found; i++) {
+    const Node *other = n->in[i];
+    left = kMostSearched;
+    if (node_is_move(other, MoveReshape)) other = other->in[0];
+    found = type_same_shape(&other->type, &x->type) || !made_of_reduced(other, &left);
+  }
+  return found;
 }
 
 // Can one kernel compute both reductions?
@@ -527,7 +535,7 @@ Node *reshape_last(Graph *to, Node *n) {
   beside.scores = joins_of_product(moved);
   beside.reduced = !beside.scores && may_follow_reduced(moved, n);
   beside.units = !beside.scores && units_may_follow(moved, n);
-  beside.rows = !beside.scores && is_of_rows(moved);
+  beside.rows = !beside.scores && is_of_rows(moved, n);
   for (int i = 0; i < n->nin; i++) {
     in[i] = beside_reshape(to, n->in[i], &beside);
     if (!in[i]) return NULL;
