@@ -80,7 +80,6 @@ static bool is_move(const Node *n) {
 typedef bool Fold(Compiler *c, const Node *n, const double *in, double *v);
 
 // Evaluates n at a position by `fold`; false if it depends on anything but positions and literals.
-// An unknown score chosen by a where() counts as 0.
 static bool value_by(Fold *fold, Graph *to, const Node *n, const int64_t *at, int *left,
                      double *v) {
   double in[MaxInputs];
@@ -99,10 +98,8 @@ static bool value_by(Fold *fold, Graph *to, const Node *n, const int64_t *at, in
     for (int d = 0; d < t->rank; d++) from[d] = t->dim[d] > 1 ? at[d + n->type.rank - t->rank] : 0;
     if (i && is_choice(n) && (i == 1) != (in[0] != 0))
       in[i] = 0; // not chosen
-    else if (!value_by(fold, to, n->in[i], from, left, &in[i])) {
-      if (!i || !is_choice(n)) return false;
-      in[i] = 0;
-    }
+    else if (!value_by(fold, to, n->in[i], from, left, &in[i]))
+      return false;
   }
   return is_choice(n) ? fold_map(to->c, n, in, v) : fold(to->c, n, in, v);
 }
@@ -128,7 +125,7 @@ static bool keeps_finite(const Node *n) {
   return n->op->flags & finite || by_number || is_choice(n) || !dtype_is_float(n->type.dtype);
 }
 
-static bool is_ordinary(double v) {
+static bool is_ordinary(double v) { // a score that no mask has made
   return fabs(v) < 1e30;
 }
 
@@ -160,10 +157,11 @@ static bool is_plain(Graph *to, const Node *n, int *left) {
 }
 
 // The input that map n scales by a positive number, or NULL.
-static Node *scaled(const Node *n) {
+static Node *scaled(const Node *n, double *by) {
   if (n->op->cls != OpMap || !(n->op->flags & (FlagMul | FlagDiv)) || n->nin != 2) return NULL;
-  bool by = is_scalar(n->in[1]) && n->in[1]->attr.value > 1e-6 && n->in[1]->attr.value < 1e6;
-  return by ? n->in[0] : NULL;
+  if (!is_scalar(n->in[1]) || n->in[1]->attr.value <= 0) return NULL;
+  *by = n->op->flags & FlagDiv ? 1 / n->in[1]->attr.value : n->in[1]->attr.value;
+  return n->in[0];
 }
 
 static bool is_sum(const Node *n) {
@@ -189,25 +187,25 @@ typedef struct Hiding { // of scores
 // Is the lowest float, or minus infinity, in the score n at this row and key? The same for all
 // batches and heads, or unknown.
 static Sight sight_of(const Hiding *h, const Node *n, int64_t row, int64_t key, int *left) {
-  double v;
+  double v, by;
   int rank = n->type.rank, asked = kMostAsked;
   int64_t at[MaxRank] = {0};
   for (int i = 0; i < h->count; i++)
     if (h->ordinary[i] == n) return Shown;
   if (--*left < 0) return Unknown;
-  if (rank > 1 && n->type.dim[rank - 2] > 1) at[rank - 2] = row;
-  if (rank && n->type.dim[rank - 1] > 1) at[rank - 1] = key;
-  if (is_matrix(&n->type) && value_at(h->to, n, at, &asked, &v))
-    return (n->type.dtype == DtBool ? v != 0 : is_low(v)) ? Hidden : Shown;
   if (is_choice(n)) { // a condition that holds is Hidden
     Sight first = sight_of(h, n->in[0], row, key, left);
     return first == Unknown ? Unknown : sight_of(h, n->in[first == Hidden ? 1 : 2], row, key, left);
   }
-  if (scaled(n)) return sight_of(h, scaled(n), row, key, left);
+  if (scaled(n, &by)) return sight_of(h, scaled(n, &by), row, key, left);
   if (is_sum(n)) {
     Sight a = sight_of(h, n->in[0], row, key, left), b = sight_of(h, n->in[1], row, key, left);
     return a > b ? a : b;
   }
+  if (rank > 1 && n->type.dim[rank - 2] > 1) at[rank - 2] = row;
+  if (rank && n->type.dim[rank - 1] > 1) at[rank - 1] = key;
+  if (is_matrix(&n->type) && value_at(h->to, n, at, &asked, &v))
+    return (n->type.dtype == DtBool ? v != 0 : !is_ordinary(v)) ? Hidden : Shown;
   bool seen = node_is_move(n, MoveReshape) && reshape_same_matrices(&n->type, &n->in[0]->type);
   return seen ? sight_of(h, n->in[0], row, key, left) : Unknown;
 }
@@ -228,21 +226,23 @@ static bool in_each_row(const Hiding *h, const Node *n) {
   return each;
 }
 
-// n with -inf in the place of the lowest float, n itself if it has none, or NULL if that is
-// unknown. *hides: has it one of the two?
-static Node *with_infinity(Hiding *h, Node *n, bool *hides) {
+// n, which is multiplied by `scale` behind, with -inf in the place of the lowest float; n itself if
+// it has none; or NULL if that is unknown. *hides: has it one of the two?
+static Node *with_infinity(Hiding *h, Node *n, double scale, bool *hides) {
+  double by = 1;
   *hides = is_scalar(n) && is_low(n->attr.value);
-  if (--h->left < 0) return NULL;
+  if (--h->left < 0 || (*hides && is_ordinary(n->attr.value * scale))) return NULL;
   if (is_lowest(n)) {
     Type scalar = type_make(n->type.dtype, 0, NULL);
     return simp_const(h->to, -INFINITY, &scalar, n);
   }
-  int asked = kMostAsked, first = is_choice(n);
-  bool through = first || is_sum(n) || scaled(n) || is_move(n), same = true, found = false;
+  bool smaller = scaled(n, &by), first = is_choice(n), same = true, found = false;
+  bool through = first || is_sum(n) || smaller || is_move(n);
+  int asked = kMostAsked;
   if (!through && !*hides && !is_plain(h->to, n, &asked)) return NULL;
   Node *in[3] = {n->nin ? n->in[0] : NULL};
   for (int i = first; i < n->nin && through; i++) {
-    in[i] = scaled(n) && i ? n->in[i] : with_infinity(h, n->in[i], &found);
+    in[i] = smaller && i ? n->in[i] : with_infinity(h, n->in[i], scale * by, &found);
     if (!in[i]) return NULL;
     same = same && in[i] == n->in[i];
     *hides = *hides || found;
@@ -262,7 +262,7 @@ Node *lowest_hidden(Graph *to, Node *n) {
   if (!row || x->uses > 2 || !type_same_shape(&x->type, &n->type)) return NULL;
   Hiding h = {.to = to, .left = kMostAsked};
   bool hides;
-  Node *hidden = with_infinity(&h, x, &hides);
+  Node *hidden = with_infinity(&h, x, 1, &hides);
   if (!hidden || hidden == x || !in_each_row(&h, x)) return NULL;
   Node *in[2] = {hidden, simp_make(to, most->op, 1, &hidden, &most->attr, most)};
   Node *less = simp_make(to, from->op, 2, in, &from->attr, from);

@@ -38,6 +38,13 @@ local forms = {
   by_head = function() -- all keys are hidden from the second one
     return nn.where(key:le(row):logical_and(nn.index({2, 1, 1}, 1):lt(1)), s, min)
   end,
+  lowered = function() -- the first row sees none, though what hides its keys is scaled
+    return s + nn.where(row:ge(1), (row - key):to("f32"), min) * 0.125
+  end,
+  padding = function() -- an input hides all keys that the positions show
+    local seen = nn.input("of", {N}, {dtype = "i32", below = 4}):gt(3):reshape{1, N}
+    return s + nn.where(key:le(row), nn.where(seen, 0, min), min)
+  end,
   strict = function() return nn.where(key:lt(row), s, min) end, -- the first row sees none
   cut = function()
     return nn.where(((row - key):to("f32") / 50):to("i32"):eq(0), s, -math.huge)

@@ -86,7 +86,7 @@ numpy.save(sys.argv[1], numpy.repeat(numpy.arange(4, dtype="i4"), 75))' "$work/o
 }
 if python_with numpy; then
   [ "$NNGEN_DEVICE" = sim ] && ok "tiles of other documents are skipped" counted_skips
-  for form in strict half; do
+  for form in strict half lowered padding; do
     ok "and all keys of such a row count, $form" same_rows $form
   done
   for form in bytes halves brain cut wrapped; do
