@@ -28,14 +28,7 @@ $(one.stores)
 //@ for _, one in ipairs(one and {} or k.classes) do
 //@ if one.fields then part("parts/tensors.cu", one) end
   if (blockIdx.x < $(one.last)) {  // $(one.layer)$(one.more)
-    constexpr int kLanes = $(one.lanes);
-//@ if one.elements == "kCount" then
-    constexpr $(counter(one.count)) kCount = $(one.count);
-//@ end
-//@ if one.fields then
-    const auto of = $(one.tensors)(part_of(kBegins, $(one.first), $(one.final), blockIdx.x));
-//@ end
-//@ one.block = "(blockIdx.x - " .. (one.fields and "of.begin" or one.begin) .. ")"
+//@ part("parts/part.cu", one)
 //@ part("parts/map_place.cu", one)
 $(one.decode)
 $(one.loads)

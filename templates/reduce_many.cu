@@ -27,15 +27,10 @@ $(k.params)) {
   State acc[1];
 //@ for i, one in ipairs(k.classes) do
   $(i > 1 and "else " or "")if (blockIdx.x < $(one.last)) {  // $(one.layer)$(one.more)
-    constexpr int kLanes = $(one.lanes);
-//@ if one.elements == "kCount" then
-    constexpr $(counter(one.count)) kCount = $(one.count);
-//@ end
-//@ if one.fields then
-    const auto of = $(one.tensors)(part_of(kBegins, $(one.first), $(one.final), blockIdx.x));
-//@ end
-    const int begin = (blockIdx.x - $(one.fields and "of.begin" or one.begin)) * kPart;
-    const $(counter(one.count)) end = $(one.elements) - begin < kPart ? $(one.elements) : begin + kPart;
+//@ part("parts/part.cu", one)
+    const int begin = $(one.block) * kPart;
+    const $(counter(one.count)) rest = $(one.elements) - begin;
+    const $(counter(one.count)) end = rest < kPart ? $(one.elements) : begin + kPart;
     auto take = [&](int e, State (&one)[kLanes]) {
 $(one.decode_element)
 $(one.element_loads)

@@ -2,7 +2,7 @@
 -- many elements they have, share one text.
 --
 -- alike(k) sets k.classes, in the order of their blocks: parts of k.parts, each with its first block
--- `begin` and the first behind it, `last`. At least kLeast parts that are alike become one: it has
+-- `begin`, the first behind it `last`, and the number of a block in it as text, `block`. At least kLeast parts that are alike become one: it has
 -- their numbers `first` to `final`, what differs between them as `fields`, and as `cases` of a switch
 -- that initialize them; its text uses them as members of `of`. k.begins: the first block of each
 -- part, or false if no parts share text.
@@ -49,9 +49,9 @@ local function gather(k)
 end
 
 -- Makes the first of these parts stand for all.
-local function share(list, own, counter, pointers)
+local function share(list, counter, pointers)
   local class, fields, cases, member = list[1], {}, {}, {}
-  for i, part in ipairs(list) do cases[i] = {} end
+  for i = 1, #list do cases[i] = {} end
   local function add(type, name, value_of) -- unless it is the same in all parts
     local same = true
     for _, part in ipairs(list) do same = same and value_of(part) == value_of(class) end
@@ -63,6 +63,7 @@ local function share(list, own, counter, pointers)
   local largest = 0
   for _, part in ipairs(list) do largest = math.max(largest, part.count) end
   add("int ", "begin", function(part) return part.begin end)
+  class.block = "(blockIdx.x - of.begin)"
   if add(counter(largest) .. " ", "count", function(part) return part.count end) then
     class.elements = "of.count"
   end
@@ -103,6 +104,7 @@ return function(k, counter)
       part.first, part.final, part.more = number, number, ""
       part.elements = "kCount"
       part.begin, part.last = block, block + part.blocks
+      part.block = "(blockIdx.x - " .. block .. ")" -- of the part
       number, block = number + 1, part.last
       begins[number] = part.begin
     end
@@ -110,7 +112,7 @@ return function(k, counter)
       table.move(list, 1, #list, #k.classes + 1, k.classes)
     else
       tables = tables + 1
-      local class = share(list, own, counter, k.pointers)
+      local class = share(list, counter, k.pointers)
       class.tensors = "tensors_" .. tables
       while own[class.tensors] do class.tensors = class.tensors .. "_" end
       k.classes[#k.classes + 1] = class

@@ -59,40 +59,33 @@ static const char *alone(const Group *g, const Node *n) {
   return group_aliases(g, n) || (g->first && n->group == g->first) ? "" : "__restrict__ ";
 }
 
+// Adds the pointer to n to the parameters, and its type to the table on top of the Lua stack.
+static void put_pointer(Emitter *e, Buffer *params, const Node *n, const char *constant) {
+  const char *name = expr_pointer(e->g, n);
+  const char *type = arena_printf(e->c->arena, "%s%s *", constant, expr_ctype(n->type.dtype));
+  buffer_put(params, "%s%s%s%s", params->text ? ",\n" : "", type, alone(e->g, n), name);
+  hole_text(e, name, type);
+}
+
+// Sets parameters `params`; and, for alike.lua, `pointers`, their types by name, and `taken`, all
+// names of the text.
 static void put_params(Emitter *e) {
   const Group *g = e->g;
   Buffer b = {0};
   int nreads, nwrites;
   Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
+  lua_newtable(e->c->lua);
   for (int i = 0; i < nreads; i++)
-    if (expr_takes_pointer(g, i))
-      buffer_put(&b, "%sconst %s *%s%s", b.text ? ",\n" : "", expr_ctype(reads[i]->type.dtype),
-                 alone(g, reads[i]), expr_pointer(g, reads[i]));
-  for (int i = 0; i < nwrites; i++)
-    buffer_put(&b, "%s%s *%s%s", b.text ? ",\n" : "", expr_ctype(writes[i]->type.dtype),
-               alone(g, writes[i]), expr_pointer(g, writes[i]));
+    if (expr_takes_pointer(g, i)) put_pointer(e, &b, reads[i], "const ");
+  for (int i = 0; i < nwrites; i++) put_pointer(e, &b, writes[i], "");
+  lua_setfield(e->c->lua, -2, "pointers");
+  hole_text(e, "taken", names_taken(g->names));
   for (int i = 0; i < g->nscratch; i++)
     buffer_put(&b, ",\n%s *%s", expr_ctype(g->scratch[i].dtype),
                g->scratch[i].name); // shared by blocks
   for (int i = 0; i < g->nboxes; i++)
     buffer_put(&b, ",\nconst __grid_constant__ TensorMap %s", g->boxes[i].name);
   hole_take(e, "params", &b);
-}
-
-// Sets what alike.lua has to know: the names of the text, and the types of pointers among them.
-static void put_names(Emitter *e) {
-  const Group *g = e->g;
-  int nreads, nwrites;
-  Node *const *reads = group_reads(g, &nreads), *const *writes = group_writes(g, &nwrites);
-  hole_text(e, "taken", names_taken(g->names));
-  lua_newtable(e->c->lua);
-  for (int i = 0; i < nreads; i++)
-    hole_text(e, expr_pointer(g, reads[i]),
-              arena_printf(e->c->arena, "const %s *", expr_ctype(reads[i]->type.dtype)));
-  for (int i = 0; i < nwrites; i++)
-    hole_text(e, expr_pointer(g, writes[i]),
-              arena_printf(e->c->arena, "%s *", expr_ctype(writes[i]->type.dtype)));
-  lua_setfield(e->c->lua, -2, "pointers");
 }
 
 // ---- the fused expression ---------------------------------------------------------------------
@@ -346,7 +339,6 @@ void emit_group(Compiler *c, Group *g) {
   hole_int(&e, "threads", g->tile.threads);
   g->tm->emit(&e);
   put_params(&e); // also sets which arguments are pointers
-  if (g->nparts) put_names(&e);
   emit_header(&e);
   g->source = render(&e, emit_template_file(g));
   lua_pop(c->lua, 1);

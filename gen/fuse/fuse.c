@@ -12,8 +12,8 @@
 //   scores attend_own.c     attentions that share scores get a copy of the scores each
 // Then attend.c and attend_backward.c find attention and its backward (both contractions and what
 // is between them), and the table `steps` joins groups. split_rows.c decides which row reductions
-// are split over blocks; as long as any is, grouping is repeated. `unfused` merges only within one call of
-// a layer.
+// are split over blocks; as long as any is, grouping is repeated. `unfused` merges only within one
+// call of a layer.
 #include "fuse.h"
 
 #include <assert.h>

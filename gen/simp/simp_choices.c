@@ -175,7 +175,11 @@ static bool is_matrix(const Type *t) {
   return true;
 }
 
-typedef enum Sight { Shown, Hidden, Unknown } Sight;
+typedef enum Sight { // of a condition, Hidden: it holds
+  Shown,
+  Hidden,
+  Unknown
+} Sight;
 
 typedef struct Hiding { // of scores
   Graph *to;
@@ -193,7 +197,7 @@ static Sight sight_of(const Hiding *h, const Node *n, int64_t row, int64_t key, 
   for (int i = 0; i < h->count; i++)
     if (h->ordinary[i] == n) return Shown;
   if (--*left < 0) return Unknown;
-  if (is_choice(n)) { // a condition that holds is Hidden
+  if (is_choice(n)) {
     Sight first = sight_of(h, n->in[0], row, key, left);
     return first == Unknown ? Unknown : sight_of(h, n->in[first == Hidden ? 1 : 2], row, key, left);
   }

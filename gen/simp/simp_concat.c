@@ -181,7 +181,8 @@ static Node *concat_of_concats(Graph *to, Node *n) {
   return simpler ? simp_make(to, n->op, count, parts, &n->attr, n) : NULL;
 }
 
-// A concat of more parts than a kernel takes becomes a concat of concats (steps of a recurrence).
+// A concat of many parts, each of which its kernel tests for, becomes a concat of concats (steps of
+// a recurrence).
 static Node *concat_of_many(Graph *to, Node *n) {
   if (!node_is_move(n, MoveConcat) || n->nin <= kMostConcat) return NULL;
   int count = 0, runs = (int)ceil_div(n->nin, kMostConcat), size = (int)ceil_div(n->nin, runs);

@@ -92,10 +92,7 @@ static Node *made_first(Cone *c, Node *x) {
     in[i] = made_first(c, x->in[i]);
     if (!in[i]) return NULL;
   }
-  if (!c->first[at]) {
-    c->first[at] = simp_make(c->to, x->op, x->nin, in, &x->attr, x);
-    simp_uses_of(c->first[at], x); // before the rules for its readers ask
-  }
+  if (!c->first[at]) c->first[at] = simp_make(c->to, x->op, x->nin, in, &x->attr, x);
   return c->first[at];
 }
 

@@ -22,7 +22,9 @@ local forms = {
     local at = nn.arange(N)
     return s:masked_fill(at:unsqueeze(1):gt(at:unsqueeze(-1)):view(1, 1, N, N), min)
   end,
-  lowest_scaled = function() return nn.where(key:le(row), s * 32 ^ 0.5, min) / 32 ^ 0.5 end, -- GPT-J
+  lowest_scaled = function() -- GPT-J
+    return nn.where(key:le(row), s * 32 ^ 0.5, min) / 32 ^ 0.5
+  end,
   lowest_alibi = function() -- MPT: a bias of constants
     local slopes = nn.arange(1 - N, 1):view(1, 1, N) / nn.pow(2, nn.arange(1, 3) * 4):view(2, 1, 1)
     return (s + slopes):masked_fill(nn.triu(nn.ones({N, N}, {dtype = "bool"}), 1), min)
@@ -30,7 +32,9 @@ local forms = {
   lowest_biased = function() -- T5's decoder
     return s + (nn.param("bias", {2, N, N}) + nn.triu(nn.full({N, N}, min), 1))
   end,
-  lowest_joined = function() return s:reshape{2, N, N}:masked_fill(key:gt(row), min):view(1, 2, N, N) end,
+  lowest_joined = function()
+    return s:reshape{2, N, N}:masked_fill(key:gt(row), min):view(1, 2, N, N)
+  end,
   lowest_window = function() -- Gemma 2, Mistral: of 256 keys
     local outside = nn.tril(nn.ones({N, N}, {dtype = "bool"}), -256)
     return s + nn.where(outside, min, nn.triu(nn.full({N, N}, min), 1))

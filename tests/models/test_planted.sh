@@ -322,7 +322,7 @@ sound "no fault, no complaint about reductions of several tensors" norms
 fault "reduce_many: a tensor's last block is forgotten" templates/reduce_many.cu \
   's/, \$(one.last), lane/, $(one.last - 1), lane/' norms
 fault "reduce_many: a tensor's last elements are another's" templates/reduce_many.cu \
-  's/begin < kPart ? \$(one.elements)/begin < kPart ? begin + kPart/' norms
+  's/rest < kPart ? \$(one.elements)/rest < kPart ? begin + kPart/' norms
 fault "reduce_many: states are read before all have arrived" templates/reduce_many.cu \
   's/if (!last_to_arrive(own_arrived, kBlocks, &last)) return;/if (blockIdx.x) return;/' norms
 updates() { run tests/models/fusion.lua --set case=updates; }
