@@ -1,11 +1,12 @@
 -- alike.lua: parts of a launch over several tensors that differ only in these tensors, and in how
 -- many elements they have, share one text.
 --
--- alike(k) sets k.classes, in the order of their blocks: parts of k.parts, each with its first block
--- `begin`, the first behind it `last`, and the number of a block in it as text, `block`. At least kLeast parts that are alike become one: it has
--- their numbers `first` to `final`, what differs between them as `fields`, and as `cases` of a switch
--- that initialize them; its text uses them as members of `of`. k.begins: the first block of each
--- part, or false if no parts share text.
+-- alike(k) sets k.classes, in the order of their blocks: parts of k.parts, each with its first
+-- block `begin`, the first one behind it, `last`, and the number of a block within the part, as
+-- text, `block`. At least kLeast parts that are alike become one: it has their numbers `first` to
+-- `final`, what differs between them as `fields`, and as `cases` of a switch that initialize them;
+-- its text uses them as members of `of`. k.begins: the first block of each part, or false if no
+-- parts share text.
 local gsub, gmatch, concat = string.gsub, string.gmatch, table.concat
 local kLeast = 4
 

@@ -1,8 +1,8 @@
 -- render.lua: the template engine. A line that starts with //@ is Lua; $(e) inserts the value of e;
 -- a line that consists of $(e) is omitted if the value is empty. Line n of the Lua chunk is line n
 -- of the template, so errors name the line. The parameters of a template are the fields of `k`;
--- part(file) inserts another file of templates/, with the same or with given parameters; alike(k) is
--- that of alike.lua.
+-- part(file) inserts another file of templates/, with the same or with given parameters; alike(k)
+-- is that of alike.lua.
 --
 -- The rendered text contains #line, so that compiler messages name the template: at the top and
 -- wherever line counts differ; not with `plain`. emit.c indents the text by its braces.

@@ -83,7 +83,7 @@ function rules.reduce_lse(g, node, y, x) return g * op.exp(x - y) end
 function rules.reduce_expsum(g, node, y, x)
   return g * op.exp(x - op.stop_gradient(op.reduce_most(x, {axes = node.axes})))
 end
--- Shared by all elements equal to it, as in torch.amax; NaN, which equals none, makes all of it NaN.
+-- Shared by all elements equal to it, as in torch.amax; NaN, which equals none, makes all NaN.
 local function extreme(g, node, y, x)
   local chosen = op.eq(x, y)
   local share = g / op.reduce_sum(chosen:to("f32"), {axes = node.axes})
